@@ -1,0 +1,1 @@
+"""Decides, never waits: pure functions and frozen values, no I/O, no clock, no chance, no environment."""

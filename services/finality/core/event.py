@@ -1,0 +1,149 @@
+"""The canonical event: what any source says about one job, in one shape.
+
+Sources translate foreign records to these; the fold reads nothing else about jobs. All fields but `job` may be missing:
+an event states what it knows and invents nothing. Fields are declared in the order of their names, so the encoder's
+bytes are canonical.
+
+Times are nanoseconds since the Unix epoch, UTC, as decimal text ("" = unknown), because JSON numbers end at 2^53.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+__all__ = [
+    "ENDED",
+    "MAX_TIME",
+    "OPEN",
+    "PHASES",
+    "Answer",
+    "Event",
+    "Lease",
+    "Phase",
+    "Precision",
+    "decode_event",
+    "encode_event",
+    "phase_rank",
+]
+
+MAX_TIME = 2**63 - 1
+
+
+class Phase(StrEnum):
+    """Where a job stands. The first six are open, the others ended."""
+
+    UNKNOWN = "UNKNOWN"  # a word of the source that nobody knows; never an ending
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    RETRYING = "RETRYING"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    SKIPPED = "SKIPPED"
+    INCONCLUSIVE = "INCONCLUSIVE"  # ended, and the source itself does not say how
+    CONTINUED = "CONTINUED"  # ended, and another run carries on
+
+
+PHASES = tuple(phase.value for phase in Phase)
+OPEN = frozenset(PHASES[:6])
+ENDED = frozenset(PHASES[6:])
+
+# Among events of one attempt and one time the later step of a life wins; all endings share a rank, so that two
+# different endings at one time are a conflict and not a race.
+_RANKS = {
+    "": 0,
+    "UNKNOWN": 1,
+    "PENDING": 2,
+    "RUNNING": 3,
+    "PAUSED": 4,
+    "RETRYING": 5,
+    "CANCELLING": 6,
+    **dict.fromkeys(ENDED, 9),
+}
+
+
+def phase_rank(phase: str) -> int:
+    """Rank of a phase at one attempt and time (KeyError for a word that is no phase)."""
+    return _RANKS[phase]
+
+
+class Precision(StrEnum):
+    """How exact the occurred time is."""
+
+    NONE = "none"
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    NANOSECONDS = "ns"
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An executor's answer to a command: `command` is the idempotency key."""
+
+    command: str
+    ok: bool
+
+
+class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A step of a job lease: op is grant, keep or release."""
+
+    holder: str
+    op: str
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One observation of one job.
+
+    job: job key. at: occurred time; precision: how exact it is. phase: see `Phase`, "" = says nothing of it.
+    attempt: number of the attempt from 1, 0 = the source does not number them (then attempts are told apart by `start`).
+    revision: decimal number by which the source orders its own states of this job, "" = none; revision_epoch: raised by
+    a source that starts to count again. created, start, end: explicit times of the job's creation and of this attempt.
+    reason: a code in capitals; word: the source's own word for the state. metrics: decimal texts.
+    conditions: stage conditions and whether they hold. snapshot: the event is a full state from a poll.
+    name, labels: for selectors. parent, root: job keys. deleted: the job was removed at its source.
+    parts: ids of sub-results that are done. holder: who did this work, where job leases are used.
+    """
+
+    answers: Answer | None = None
+    at: str = ""
+    attempt: int = 0
+    conditions: dict[str, bool] = {}
+    created: str = ""
+    deleted: bool = False
+    end: str = ""
+    holder: str = ""
+    job: str = ""
+    labels: dict[str, str] = {}
+    lease: Lease | None = None
+    max_attempts: int = 0
+    metrics: dict[str, str] = {}
+    name: str = ""
+    parent: str = ""
+    parts: list[str] = []
+    phase: str = ""
+    precision: str = ""
+    reason: str = ""
+    revision: str = ""
+    revision_epoch: str = ""
+    root: str = ""
+    snapshot: bool = False
+    start: str = ""
+    word: str = ""
+
+
+_decoder = msgspec.json.Decoder(Event)
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def decode_event(value: bytes) -> Event:
+    """Event from its JSON bytes. Raises msgspec.DecodeError or ValidationError."""
+    return _decoder.decode(value)
+
+
+def encode_event(event: Event) -> bytes:
+    """Canonical bytes of an event."""
+    return _encoder.encode(event)
