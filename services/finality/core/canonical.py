@@ -100,9 +100,7 @@ def chain_next(
 ) -> bytes:
     """Chain value at `index`: binds the stream, the place, what came before, and the entry's bytes."""
     leaf = sha256(_ENTRY_TAG + entry).digest()
-    return sha256(
-        _CHAIN.pack(_CHAIN_TAG, stream, index, previous, position, ordinal, fold_version, leaf)
-    ).digest()
+    return sha256(_CHAIN.pack(_CHAIN_TAG, stream, index, previous, position, ordinal, fold_version, leaf)).digest()
 
 
 def input_next(
@@ -124,9 +122,7 @@ def input_next(
         packed += struct.pack(">Ii", len(raw), size) + raw + body
     key_size = -1 if key is None else len(key)
     value_size = -1 if value is None else len(value)
-    head = _INPUT.pack(
-        _INPUT_TAG, previous, position, len(headers), key_size, value_size, len(packed)
-    )
+    head = _INPUT.pack(_INPUT_TAG, previous, position, len(headers), key_size, value_size, len(packed))
     return sha256(head + packed + (key or b"") + (value or b"")).digest()
 
 
