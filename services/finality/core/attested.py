@@ -14,9 +14,8 @@ voters of the epoch's site · I5 terms rise by one, one author each.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
+from msgspec.structs import replace
 
 from finality.core.canonical import ZERO_HASH, chain_next, chain_zero, encode, stream_id
 from finality.core.genesis import Genesis, Voters
@@ -96,7 +95,7 @@ class Leader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="leade
     term: int
 
 
-class LogTip(NamedTuple):
+class LogTip(msgspec.Struct, frozen=True):
     """What acceptance holds after a prefix of an attested log. leader, boot: author of the current term."""
 
     stream: bytes
@@ -191,7 +190,7 @@ def _accept_leader(record: Leader, tip: LogTip, home: Home, copied: bool) -> Log
             return refusal
     elif record.epoch != tip.epoch or target != tip.active:
         return "EPOCH"
-    return tip._replace(term=record.term, epoch=record.epoch, active=target, leader=record.replica, boot=record.boot)
+    return replace(tip, term=record.term, epoch=record.epoch, active=target, leader=record.replica, boot=record.boot)
 
 
 def _check_proof(record: Leader, tip: LogTip, voters: Voters) -> str:
@@ -237,7 +236,8 @@ def _accept_block(block: Block, tip: LogTip) -> LogTip | str:
         return "CHAIN"
     if position != block.position or index != block.last:
         return "POSITION"
-    moved = tip._replace(
+    moved = replace(
+        tip,
         index=index,
         chain=chain,
         position=position,
@@ -279,7 +279,7 @@ def _apply_control(entry: bytes, tip: LogTip) -> LogTip | str:
     except msgspec.DecodeError:
         return "CONTROL"
     if control.op == "voters":
-        return tip._replace(sites=control.sites)
+        return replace(tip, sites=control.sites)
     if control.op == "fold":
-        return tip._replace(fold=control.fold)
+        return replace(tip, fold=control.fold)
     return tip

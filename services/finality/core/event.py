@@ -99,7 +99,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """One observation of one job.
 
     job: job key. at: occurred time; precision: how exact it is. phase: see `Phase`, "" = says nothing of it.
-    attempt: number of the attempt from 1, 0 = the source does not number them (then attempts are told apart by `start`).
+    attempt: number of the attempt from 1, 0 = the source numbers none (then told apart by `start`).
     revision: decimal number by which the source orders its own states of this job, "" = none; revision_epoch: raised by
     a source that starts to count again. created, start, end: explicit times of the job's creation and of this attempt.
     reason: a code in capitals; word: the source's own word for the state. metrics: decimal texts.
