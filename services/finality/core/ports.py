@@ -1,0 +1,93 @@
+"""What the loops need from outside, in our words. Drivers in `kafka/` and `ledger/`, models in `lab/`.
+
+Calls that may wait take a bound in seconds; nothing here blocks longer. Errors are those of `core.errors`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from finality.core.records import Headers, Record
+
+__all__ = ["Appender", "Clock", "Delivery", "End", "NoProbe", "Probe", "RecordReader"]
+
+
+class End(NamedTuple):
+    """The first unwritten offset of a partition, and when it was fetched (monotonic ns)."""
+
+    offset: int
+    fetched_at: int
+
+
+class RecordReader(Protocol):
+    """Reads fixed partitions of one topic, each offset once, in order, from where it was told to begin.
+
+    A record that vanished below the position is `IntegrityFault` (LOG_SHRUNK, RETENTION_OVERTOOK, TOPIC_RECREATED).
+    """
+
+    def poll(self, limit: int, timeout_s: float) -> list[Record]:
+        """Up to `limit` records; an empty list when none came within `timeout_s`."""
+
+    def position(self, partition: int) -> int:
+        """The next offset that `poll` would hand out."""
+
+    def end(self, partition: int) -> End | None:
+        """The newest end offset known, None before the first answer. Refreshed beside `poll`, never blocking."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on from `offset`; what was fetched and not handed out is dropped."""
+
+    def close(self) -> None:
+        """Free the connection. Never raises."""
+
+
+class Delivery(NamedTuple):
+    """The report on one append. error: "" when the broker acknowledged it, which proves nothing by itself."""
+
+    ticket: int
+    partition: int
+    offset: int
+    error: str
+
+
+class Appender(Protocol):
+    """An idempotent producer to one topic (`acks=all`), asynchronous: `append` never waits."""
+
+    def append(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
+        """Hand one record over; the ticket comes back in a `Delivery`. Raises `Retry` when the queue is full."""
+
+    def poll(self) -> list[Delivery]:
+        """Reports that arrived since the last call."""
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait for reports, at most `timeout_s`; the number of appends still without one."""
+
+    def reset(self) -> None:
+        """Purge and drop the producer; the next append uses a fresh one. Reports of the old one never come."""
+
+    def close(self) -> None:
+        """Free the connection without waiting for appends in flight. Never raises."""
+
+
+class Clock(Protocol):
+    """Time, from outside."""
+
+    def wall_ns(self) -> int:
+        """Wall clock, ns since the epoch, UTC."""
+
+    def monotonic_ns(self) -> int:
+        """A clock that never goes back, in ns."""
+
+
+class Probe(Protocol):
+    """Named steps of a loop, for tests that kill or pause it there. The product passes `NoProbe`."""
+
+    def at(self, step: str, partition: int) -> None:
+        """The loop stands before `step` of `partition`."""
+
+
+class NoProbe:
+    """A probe that does nothing."""
+
+    def at(self, step: str, partition: int) -> None:
+        """Nothing."""
