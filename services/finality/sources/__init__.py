@@ -1,0 +1,1 @@
+"""Foreign job-state formats to canonical events, one file per source."""
