@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from finality.core.errors import Rejected
-from finality.core.event import MAX_TIME, PHASES, Event, Precision, decode_event
+from finality.core.event import MAX_TIME, PHASES, Event, Precision
 from finality.core.jobkey import parse_job_key
 from finality.sources.base import Headers, Mapped, Reading, SourceSettings
 from finality.sources.payload import json_object, read_json
@@ -48,10 +49,13 @@ class Canonical:
 
     def map(self, value: bytes, headers: Headers) -> Mapped:
         """The event itself. Raises `Rejected`."""
-        json_object(value)
+        return self.of(json_object(value))
+
+    def of(self, document: dict[str, Any]) -> Mapped:
+        """The event in a parsed document. Raises `Rejected`."""
         try:
-            event = decode_event(value)
-        except msgspec.DecodeError as error:
+            event = msgspec.convert(document, Event)
+        except msgspec.ValidationError as error:
             raise Rejected("BAD_FIELD", str(error)[:200]) from None
         check(event)
         return Mapped((event,))

@@ -19,6 +19,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -34,6 +35,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_FILE_BYTES",
     "clip",
+    "decimal_text",
     "json_object",
     "json_value",
     "number_text",
@@ -150,6 +152,17 @@ def number_text(value: Any) -> str:
         return str(value) if value >= 0 else ""
     if type(value) is str and value.isascii() and value.isdigit() and len(value) <= 40:
         return value
+    return ""
+
+
+def decimal_text(value: Any) -> str:
+    """Plain decimal text of a foreign measurement (integer or fraction), "" for anything else or out of range.
+
+    A fraction is written with the fewest digits that read back as the same double.
+    """
+    if type(value) is int or type(value) is float:
+        text = f"{Decimal(repr(value)):f}"
+        return text if len(text) <= 40 and text != "NaN" else ""
     return ""
 
 

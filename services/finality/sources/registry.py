@@ -12,11 +12,23 @@ from difflib import get_close_matches
 from finality.core.errors import UsageError
 from finality.sources.base import Headers, Source, SourceSettings
 from finality.sources.canonical import Canonical
+from finality.sources.cdevents import CDEvents
+from finality.sources.cloudevents import CloudEvents
+from finality.sources.dbt import Dbt
+from finality.sources.google_borg import GoogleBorg
+from finality.sources.openlineage import OpenLineage
 
 __all__ = ["SOURCES", "build", "detect", "source_by_name"]
 
 # A new source is one line here. Order matters for `detect`.
-SOURCES: tuple[type[Source], ...] = (Canonical,)
+SOURCES: tuple[type[Source], ...] = (
+    CloudEvents,
+    CDEvents,
+    Canonical,
+    GoogleBorg,
+    Dbt,
+    OpenLineage,
+)
 
 
 def build(settings: Mapping[str, SourceSettings] | None = None) -> dict[str, Source]:
