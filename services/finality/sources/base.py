@@ -12,15 +12,22 @@ Left out: Kafka, files' discovery, settings files. `registry.py` lists the sourc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from finality.core.errors import Rejected, UsageError
 from finality.core.event import Event
+from finality.core.jobkey import job_key
 
-__all__ = ["NOTHING", "Headers", "Mapped", "Reading", "Source", "SourceSettings"]
+__all__ = ["NOTHING", "Headers", "Keys", "Mapped", "Reading", "Source", "SourceSettings"]
+
+# Ids that percent-encoding leaves as they are, short enough to fit behind any beginning that `Keys` accepts.
+_PLAIN = re.compile(r"[A-Za-z0-9._~:@!$'()*+,;=-]{1,256}", re.ASCII)
+_LONGEST_BEGINNING = 256
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -53,6 +60,28 @@ class Mapped(NamedTuple):
 
 
 NOTHING = Mapped(())
+
+
+class Keys:
+    """The job keys of one source instance: equal to `job_key`, but quick for ids that need no encoding."""
+
+    def __init__(self, settings: SourceSettings, source: str, kinds: tuple[str, ...]) -> None:
+        """kinds: those that `of` will be asked for. Raises `UsageError` where no key could ever fit."""
+        self._where = (settings.tenant, source, settings.instance)
+        try:
+            self._begin = {kind: job_key(*self._where, kind, "x")[:-1] for kind in kinds}
+        except Rejected as error:
+            raise UsageError(
+                f"source {source}: tenant {settings.tenant[:40]!r} and instance {settings.instance[:40]!r} "
+                f"make no job key ({error}); use short, non-empty names"
+            ) from None
+        self._quick = all(len(begin) <= _LONGEST_BEGINNING for begin in self._begin.values())
+
+    def of(self, kind: str, ident: str) -> str:
+        """The key of one job. Raises `Rejected` (KEY_EMPTY, KEY_TOO_LONG, KEY_NOT_TEXT)."""
+        if self._quick and _PLAIN.fullmatch(ident):
+            return self._begin[kind] + ident
+        return job_key(*self._where, kind, ident)
 
 
 class Source(Protocol):

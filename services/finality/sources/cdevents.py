@@ -27,8 +27,7 @@ from typing import Any
 
 from finality.core.errors import Rejected
 from finality.core.event import Event
-from finality.core.jobkey import job_key
-from finality.sources.base import NOTHING, Headers, Mapped, Reading, SourceSettings
+from finality.sources.base import NOTHING, Headers, Keys, Mapped, Reading, SourceSettings
 from finality.sources.payload import clip, json_object, object_at, read_json, text_at
 from finality.sources.times import iso, zone_of
 
@@ -61,7 +60,7 @@ class CDEvents:
 
     def __init__(self, settings: SourceSettings) -> None:
         """Raises `UsageError` for an unknown zone."""
-        self._settings = settings
+        self._keys = Keys(settings, self.name, tuple(sorted(_SUBJECTS)))
         self._zone = zone_of(settings.zone)
 
     def looks_like(self, value: bytes, headers: Headers) -> bool:
@@ -116,8 +115,7 @@ class CDEvents:
     def _key(self, kind: str, source: str, ident: str) -> str:
         if not source or not ident:
             raise Rejected("NO_ID", "subject.id or a source is missing")
-        settings = self._settings
-        return job_key(settings.tenant, self.name, settings.instance, kind, f"{source}#{ident}")
+        return self._keys.of(kind, f"{source}#{ident}")
 
     def _parent(self, name: str, source: str, content: dict[str, Any]) -> str:
         """Key of the pipeline run (of a task) or the test suite run (of a test case) that this one is part of."""

@@ -32,8 +32,7 @@ from typing import Any
 
 from finality.core.errors import Rejected
 from finality.core.event import Event
-from finality.core.jobkey import job_key
-from finality.sources.base import NOTHING, Headers, Mapped, Reading, SourceSettings
+from finality.sources.base import NOTHING, Headers, Keys, Mapped, Reading, SourceSettings
 from finality.sources.payload import clip, decimal_text, json_object, object_at, read_json, text_at
 from finality.sources.times import iso, zone_of
 
@@ -64,7 +63,7 @@ class Dbt:
 
     def __init__(self, settings: SourceSettings) -> None:
         """Raises `UsageError` for an unknown zone."""
-        self._settings = settings
+        self._keys = Keys(settings, self.name, ("invocation", "node"))
         self._zone = zone_of(settings.zone) or UTC
 
     def looks_like(self, value: bytes, headers: Headers) -> bool:
@@ -88,15 +87,12 @@ class Dbt:
         """JSON lines."""
         return read_json(path)
 
-    def _key(self, kind: str, ident: str) -> str:
-        return job_key(self._settings.tenant, self.name, self._settings.instance, kind, ident)
-
     def _invocation(self, name: str, info: dict[str, Any], data: dict[str, Any]) -> Mapped:
         invocation = text_at(info, "invocation_id")
         if not invocation:
             raise Rejected("NO_ID", f"{name} without invocation_id")
         at, precision = iso(text_at(info, "ts"))
-        job = self._key("invocation", invocation)
+        job = self._keys.of("invocation", invocation)
         if name == "MainReportVersion":
             return Mapped(
                 (
@@ -136,7 +132,7 @@ class Dbt:
         if not invocation or not unique_id:
             raise Rejected("NO_ID", f"{name} without invocation_id or unique_id")
         at, precision = iso(text_at(info, "ts"))
-        parent = self._key("invocation", invocation)
+        parent = self._keys.of("invocation", invocation)
         result = object_at(data, "run_result")
         phase, reason, end = "RUNNING", "", ""
         word = text_at(node, "node_status")
@@ -152,7 +148,7 @@ class Dbt:
             at=at,
             attempt=1,
             end=end if phase != "UNKNOWN" else "",
-            job=self._key("node", f"{invocation}/{unique_id}"),
+            job=self._keys.of("node", f"{invocation}/{unique_id}"),
             labels={key: text for key, text in labels.items() if text},
             metrics=_metrics(
                 (

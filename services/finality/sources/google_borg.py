@@ -32,8 +32,8 @@ from pathlib import Path
 
 from finality.core.errors import Rejected, UsageError
 from finality.core.event import MAX_TIME, Event
-from finality.core.jobkey import MAX_KEY_BYTES, job_key
-from finality.sources.base import Headers, Mapped, Reading, SourceSettings
+from finality.core.jobkey import MAX_KEY_BYTES
+from finality.sources.base import Headers, Keys, Mapped, Reading, SourceSettings
 from finality.sources.payload import clip, read_lines
 
 __all__ = ["GoogleBorg"]
@@ -66,8 +66,9 @@ class GoogleBorg:
 
     def __init__(self, settings: SourceSettings) -> None:
         """Raises `UsageError` where no key would fit. Digits need no encoding: a key is a fixed beginning and an id."""
-        self._job = job_key(settings.tenant, self.name, settings.instance, "job", "0")[:-1]
-        self._task = job_key(settings.tenant, self.name, settings.instance, "task", "0")[:-1]
+        keys = Keys(settings, self.name, ("job", "task"))
+        self._job = keys.of("job", "0")[:-1]
+        self._task = keys.of("task", "0")[:-1]
         if len(self._task) + 41 > MAX_KEY_BYTES:
             raise UsageError(
                 "source google-borg: tenant and instance together are too long for a job key; shorten them"

@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 
 from finality.core.errors import Rejected
 from finality.core.event import Event
-from finality.core.jobkey import job_key
-from finality.sources.base import Headers, Mapped, Reading, SourceSettings
+from finality.sources.base import Headers, Keys, Mapped, Reading, SourceSettings
 from finality.sources.payload import clip, json_object, object_at, read_json, text_at
 from finality.sources.times import iso, zone_of
 
@@ -97,7 +96,7 @@ class OpenLineage:
 
     def __init__(self, settings: SourceSettings) -> None:
         """Raises `UsageError` for an unknown zone."""
-        self._settings = settings
+        self._keys = Keys(settings, self.name, ("run", "task"))
         self._zone = zone_of(settings.zone)
 
     def looks_like(self, value: bytes, headers: Headers) -> bool:
@@ -140,7 +139,7 @@ class OpenLineage:
         return read_json(path)
 
     def _key(self, kind: str, ident: str) -> str:
-        return job_key(self._settings.tenant, self.name, self._settings.instance, kind, ident) if ident else ""
+        return self._keys.of(kind, ident) if ident else ""
 
     def _run(self, seen: _Seen, event: dict[str, Any]) -> Event:
         """The event of the run itself, or of the Airflow task whose try it is."""

@@ -15,8 +15,12 @@ from finality.sources.canonical import Canonical
 from finality.sources.cdevents import CDEvents
 from finality.sources.cloudevents import CloudEvents
 from finality.sources.dbt import Dbt
+from finality.sources.github import GitHub
 from finality.sources.google_borg import GoogleBorg
+from finality.sources.kubernetes import Kubernetes
 from finality.sources.openlineage import OpenLineage
+from finality.sources.slurm import Slurm
+from finality.sources.temporal import Temporal
 
 __all__ = ["SOURCES", "build", "detect", "source_by_name"]
 
@@ -27,7 +31,11 @@ SOURCES: tuple[type[Source], ...] = (
     Canonical,
     GoogleBorg,
     Dbt,
+    Temporal,
     OpenLineage,
+    GitHub,
+    Kubernetes,
+    Slurm,
 )
 
 
