@@ -27,7 +27,11 @@ from finality.core.errors import (
     UsageError,
 )
 
-__all__ = ["UNCLASSIFIED", "Meaning", "error_of", "meaning", "translate"]
+__all__ = ["UNCLASSIFIED", "Meaning", "TopicAbsent", "error_of", "meaning", "translate"]
+
+
+class TopicAbsent(UsageError):
+    """A topic or partition is not there (exit 2). Apart from other wrong usage, since set-up expects it."""
 
 
 class Meaning(NamedTuple):
@@ -52,7 +56,7 @@ _FENCE = Meaning(Disposition.FENCE, Fenced, "another process has taken over")
 _ACCESS = Meaning(Disposition.HALT, UsageError, "the cluster's access rules refuse this user; check the ACLs")
 _LOGIN = Meaning(Disposition.HALT, UsageError, "the login was refused; check the security, ssl and sasl options")
 _OPTION = Meaning(Disposition.HALT, UsageError, "an option is not accepted; check its name and value")
-_ABSENT = Meaning(Disposition.HALT, UsageError, "the topic or partition does not exist; run `finality setup apply`")
+_ABSENT = Meaning(Disposition.HALT, TopicAbsent, "the topic or partition does not exist; run `finality setup apply`")
 _OLD = Meaning(Disposition.HALT, UsageError, "the brokers do not know this request; use 3.6 or newer")
 _SHRUNK = Meaning(Disposition.HALT, IntegrityFault, "records that were there are gone; compare with the other site")
 _DISK = Meaning(Disposition.RETRY, DependencyError, "a broker cannot use its disk; see its log")

@@ -20,9 +20,9 @@ from finality.core.records import Record
 from finality.kafka.connection import KafkaSettings, open_admin, open_consumer
 from finality.kafka.errors import translate
 from finality.kafka.reader import CONSUMER, Isolation, Start, record_of
-from finality.kafka.watch import Edge, ask, list_offsets, topic_ids
+from finality.kafka.watch import Edge, ask, ask_offsets, topic_ids
 
-__all__ = ["describe", "end_offsets", "last_records", "read_to_end", "start_offsets"]
+__all__ = ["describe", "end_offsets", "first_record", "last_records", "read_to_end", "start_offsets"]
 
 _BATCH = 5_000
 _TIMEOUT_S = 15.0
@@ -77,6 +77,15 @@ def read_to_end(
         yield from _until(consumer, f"topic {topic} at {settings.servers}, partition {partition}", end, silence_s)
     finally:
         consumer.close()
+
+
+def first_record(settings: KafkaSettings, topic: str, partition: int) -> Record | None:
+    """The first record that is still there (offset 0 unless retention took it), None for an empty partition."""
+    first = start_offsets(settings, topic, (partition,))[partition]
+    end = end_offsets(settings, topic, (partition,))[partition]
+    if first >= end:
+        return None
+    return next(iter(read_to_end(settings, topic, partition, first, upto=end)), None)
 
 
 def last_records(
@@ -143,6 +152,5 @@ def _offsets(
     admin = open_admin(settings, f"{topic}.tail")
     if partitions is None:
         partitions = range(_describe(admin, topic, timeout_s)[1])
-    futures = list_offsets(admin, topic, partitions, edge, isolation, timeout_s)
     where = f"topic {topic} at {settings.servers}"
-    return {partition: int(ask(future, where, timeout_s + 1).offset) for partition, future in futures.items()}
+    return ask_offsets(admin, topic, partitions, edge, isolation, where, timeout_s)

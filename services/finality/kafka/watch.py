@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Literal
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -25,9 +25,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from finality.core.errors import Disposition, FinalityError, IntegrityFault, Retry, UsageError
 from finality.core.ports import Clock, End
 from finality.kafka.connection import KafkaSettings, open_admin
-from finality.kafka.errors import error_of, meaning, translate
+from finality.kafka.errors import TopicAbsent, error_of, meaning, translate
 
-__all__ = ["GONE", "Edge", "TopicWatch", "ask", "list_offsets", "topic_ids"]
+__all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "list_offsets", "topic_ids"]
 
 _ENDS_EVERY_NS = 1_000_000_000
 _IDS_EVERY_NS = 2_000_000_000
@@ -47,6 +47,28 @@ def ask(future: Future[Any], where: str, timeout_s: float) -> Any:
         raise translate(error, where) from None
     except TimeoutError:
         raise Retry(f"{where}: no answer within {timeout_s:g} s; check that the brokers can be reached") from None
+
+
+def ask_offsets(
+    admin: AdminClient,
+    topic: str,
+    partitions: Iterable[int],
+    edge: Edge,
+    isolation: str,
+    where: str,
+    timeout_s: float,
+) -> dict[int, int]:
+    """Start or end offsets now. Asks again while leaders move; after `timeout_s` raises the last answer's error."""
+    wanted = list(partitions)
+    deadline = monotonic() + timeout_s
+    while True:
+        futures = list_offsets(admin, topic, wanted, edge, isolation, timeout_s)
+        try:
+            return {partition: int(ask(future, where, timeout_s + 1).offset) for partition, future in futures.items()}
+        except FinalityError as error:
+            if error.disposition is not Disposition.RETRY or monotonic() > deadline:
+                raise
+        sleep(0.05)
 
 
 def list_offsets(
@@ -93,7 +115,7 @@ class TopicWatch:
         self._strange = ""  # what the last identity answer accused the topic of, waiting to be confirmed
 
     def open(self, timeout_s: float) -> None:
-        """Learn the topic's id. Raises `UsageError` when the topic or a partition is not there.
+        """Learn the topic's id. Raises `TopicAbsent` when it is not there, `UsageError` when a partition is not.
 
         Absence must be said for two seconds: a broker may hear of a new topic later than its neighbour.
         """
@@ -102,7 +124,7 @@ class TopicWatch:
             try:
                 self.topic_id, count = topic_ids(ask(self._describe(timeout_s), self._where, timeout_s + 1))
                 break
-            except UsageError:
+            except TopicAbsent:
                 if self._clock.monotonic_ns() > patience:
                     raise
                 sleep(0.1)
@@ -112,8 +134,7 @@ class TopicWatch:
 
     def offsets(self, edge: Edge, timeout_s: float) -> dict[int, int]:
         """Start or end offsets now. Blocks at most about `timeout_s`."""
-        futures = list_offsets(self._admin, self._topic, self._partitions, edge, self._isolation, timeout_s)
-        return {p: int(ask(future, self._where, timeout_s + 1).offset) for p, future in futures.items()}
+        return ask_offsets(self._admin, self._topic, self._partitions, edge, self._isolation, self._where, timeout_s)
 
     def tick(self, positions: Mapping[int, int]) -> FinalityError | None:
         """Take in what was answered, ask again when it is time. The fault that the answers prove, if any."""
@@ -137,7 +158,7 @@ class TopicWatch:
         """
         try:
             found, _ = topic_ids(ask(self._describe(timeout_s), self._where, timeout_s + 1))
-        except UsageError:
+        except TopicAbsent:
             return self._gone()
         if found != self.topic_id:
             return self._recreated(found)
