@@ -1,0 +1,1 @@
+"""Words for people and scripts. One process per command; nothing is decided here."""

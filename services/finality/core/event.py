@@ -13,8 +13,12 @@ from enum import StrEnum
 
 import msgspec
 
+from finality.core.errors import Rejected
+from finality.core.jobkey import is_job_key
+
 __all__ = [
     "ENDED",
+    "MAX_EVENT_BYTES",
     "MAX_TIME",
     "OPEN",
     "PHASES",
@@ -23,12 +27,19 @@ __all__ = [
     "Lease",
     "Phase",
     "Precision",
+    "check_event",
     "decode_event",
     "encode_event",
     "phase_rank",
 ]
 
 MAX_TIME = 2**63 - 1
+MAX_EVENT_BYTES = 65_536
+MAX_ATTEMPT = 1_000_000
+MAX_WORD = 256
+MAX_REASON = 64
+MAX_METRIC = 40  # characters of a metric's value
+_REASON = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
 class Phase(StrEnum):
@@ -147,3 +158,45 @@ def decode_event(value: bytes) -> Event:
 def encode_event(event: Event) -> bytes:
     """Canonical bytes of an event."""
     return _encoder.encode(event)
+
+
+def check_event(event: Event) -> None:
+    """Raise `Rejected` (BAD_EVENT and what) for an event whose fields are not what they must be."""
+    if not is_job_key(event.job):
+        raise Rejected("BAD_EVENT", "job is no job key")
+    if event.phase and event.phase not in _RANKS:
+        raise Rejected("BAD_EVENT", "phase is none of the known ones")
+    for value in (event.at, event.start, event.end, event.created):
+        if value and not _is_time(value):
+            raise Rejected("BAD_EVENT", "a time is not decimal nanoseconds")
+    if not 0 <= event.attempt <= MAX_ATTEMPT or not 0 <= event.max_attempts <= MAX_ATTEMPT:
+        raise Rejected("BAD_EVENT", f"attempt is not within 0 and {MAX_ATTEMPT}")
+    if event.revision and not _is_time(event.revision):
+        raise Rejected("BAD_EVENT", "revision is not a decimal number")
+    if event.revision_epoch and not (_is_time(event.revision_epoch) and len(event.revision_epoch) <= 15):
+        raise Rejected("BAD_EVENT", "revision_epoch is not a decimal number below 10^15")
+    if event.reason and (len(event.reason) > MAX_REASON or not _REASON.issuperset(event.reason)):
+        raise Rejected("BAD_EVENT", "reason is no code of capitals, digits and underscores")
+    if len(event.word) > MAX_WORD:
+        raise Rejected("BAD_EVENT", f"word is longer than {MAX_WORD} characters")
+    if event.metrics and not all(map(_is_decimal, event.metrics.values())):
+        raise Rejected("BAD_EVENT", "a metric is not a plain decimal number")
+    for key in (event.parent, event.root):
+        if key and not is_job_key(key):
+            raise Rejected("BAD_EVENT", "parent or root is no job key")
+    if event.lease is not None and event.lease.op not in ("grant", "keep", "release"):
+        raise Rejected("BAD_EVENT", "lease.op is none of grant, keep, release")
+
+
+def _is_time(value: str) -> bool:
+    digits = value[1:] if value[0] == "-" else value
+    if not (digits.isdigit() and digits.isascii() and len(digits) <= 19):
+        return False
+    return -MAX_TIME <= int(value) <= MAX_TIME and str(int(value)) == value
+
+
+def _is_decimal(value: str) -> bool:
+    digits = value[1:] if value[:1] == "-" else value
+    whole, _, fraction = digits.partition(".")
+    plain = whole.isdigit() and whole.isascii() and (fraction.isdigit() and fraction.isascii() or "." not in digits)
+    return plain and len(value) <= MAX_METRIC

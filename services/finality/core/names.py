@@ -10,10 +10,15 @@ from typing import NamedTuple
 
 from finality.core.errors import UsageError
 
-__all__ = ["PLAIN_TOPICS", "Names"]
+__all__ = ["PLAIN_TOPICS", "Names", "is_namespace"]
 
 PLAIN_TOPICS = ("deltas", "commands", "dead-letters", "outcomes")
 _NAMESPACE = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}")
+
+
+def is_namespace(text: str) -> bool:
+    """True for a name that Kafka and Redis take as a prefix."""
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 class Names(NamedTuple):
@@ -25,7 +30,7 @@ class Names(NamedTuple):
     @classmethod
     def of(cls, namespace: str, generation: int = 1) -> Names:
         """Checked constructor. Raises `UsageError` for a namespace that Kafka or Redis would not take."""
-        if not _NAMESPACE.fullmatch(namespace):
+        if not is_namespace(namespace):
             raise UsageError(
                 f"namespace {namespace!r}: use up to 63 of a-z, 0-9, '.', '-', beginning with a letter or digit"
             )

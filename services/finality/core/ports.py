@@ -5,11 +5,23 @@ Calls that may wait take a bound in seconds; nothing here blocks longer. Errors 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from finality.core.records import Headers, Record
 
-__all__ = ["Appender", "Clock", "Delivery", "End", "NoProbe", "Probe", "RecordReader"]
+__all__ = [
+    "Appender",
+    "Clock",
+    "Delivery",
+    "End",
+    "GroupReader",
+    "NoProbe",
+    "Place",
+    "Probe",
+    "RawRecord",
+    "RecordReader",
+]
 
 
 class End(NamedTuple):
@@ -39,6 +51,44 @@ class RecordReader(Protocol):
 
     def close(self) -> None:
         """Free the connection. Never raises."""
+
+
+class Place(NamedTuple):
+    """A partition of a source topic. topic_id: Kafka's id, 22 characters."""
+
+    topic: str
+    topic_id: str
+    partition: int
+
+
+class RawRecord(NamedTuple):
+    """A record of a source topic, with where it lay."""
+
+    place: Place
+    record: Record
+
+
+class GroupReader(Protocol):
+    """Reads source topics as a member of a consumer group, so that several ingest processes share them.
+
+    Partitions come and go; a partition that comes opens a *session* at its resume offset (the committed one, or the
+    first). No rebalance callback runs while a batch is being worked on, and `commit` is only a hint for later sessions.
+    """
+
+    def poll(self, limit: int, timeout_s: float) -> list[RawRecord]:
+        """Up to `limit` records, only of partitions that this process holds now."""
+
+    def opened(self) -> list[tuple[Place, int]]:
+        """Sessions opened since the last call: partition and resume offset, below which all was acknowledged."""
+
+    def closed(self) -> list[Place]:
+        """Partitions that went away since the last call."""
+
+    def commit(self, offsets: Sequence[tuple[Place, int]]) -> None:
+        """Store resume offsets (next offset to read). Raises `Retry` when the group moved on: nothing is lost."""
+
+    def close(self) -> None:
+        """Leave the group. Never raises."""
 
 
 class Delivery(NamedTuple):
