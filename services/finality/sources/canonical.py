@@ -1,9 +1,10 @@
 """Our own events as they are: for programs that report to Finality themselves.
 
-The record is the JSON of `finality.core.event.Event`. It is taken as it stands, after checks that the fold relies on:
-a well-formed job key, a phase that exists, times and revisions in canonical decimal text.
+The record is the JSON of `finality.core.event.Event`. It is taken as it stands, after the checks that the fold makes
+too, so that a mistake becomes a dead letter here, and within the size of an input record.
 
-Codes: those of `payload`, KEY_MALFORMED, and BAD_FIELD for any field of another type, name or range than `Event` says.
+Codes: those of `payload`, BAD_FIELD (a field of another name or type than `Event` has), BAD_EVENT (a value that it may
+not have).
 """
 
 from __future__ import annotations
@@ -16,20 +17,15 @@ from typing import Any
 import msgspec
 
 from finality.core.errors import Rejected
-from finality.core.event import MAX_TIME, PHASES, Event, Precision
-from finality.core.jobkey import parse_job_key
+from finality.core.event import MAX_EVENT_BYTES, Event, Precision, check_event, encode_event
 from finality.sources.base import Headers, Mapped, Reading, SourceSettings
 from finality.sources.payload import json_object, read_json
 
 __all__ = ["Canonical"]
 
 _KEY = re.compile(rb'"job"\s*:\s*"[^"/\\]+/[^"/\\]+/[^"/\\]+/[^"/\\]+/[^"/\\]+"')
-_WHOLE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,18})?", re.ASCII)
-_PHASES = frozenset(("", *PHASES))
 _PRECISIONS = frozenset(("", *(word.value for word in Precision)))
 _MOST = 256  # entries in any map or list of one event
-_LONGEST = 1024  # characters in any free text
 
 
 class Canonical:
@@ -57,7 +53,8 @@ class Canonical:
             event = msgspec.convert(document, Event)
         except msgspec.ValidationError as error:
             raise Rejected("BAD_FIELD", str(error)[:200]) from None
-        check(event)
+        check_event(event)
+        _check_sizes(event)
         return Mapped((event,))
 
     def read(self, path: Path) -> Iterator[Reading]:
@@ -65,28 +62,15 @@ class Canonical:
         return read_json(path)
 
 
-def check(event: Event) -> None:
-    """Raise `Rejected` (BAD_FIELD, KEY_MALFORMED) where an event breaks a rule that its types cannot say."""
-    parse_job_key(event.job)
-    for key in (event.parent, event.root):
-        if key:
-            parse_job_key(key)
-    if event.phase not in _PHASES:
-        raise Rejected("BAD_FIELD", f"phase {event.phase[:40]!r} does not exist")
+def _check_sizes(event: Event) -> None:
+    """Raise `Rejected` (BAD_EVENT, TOO_LARGE) where an event could not become an input record."""
     if event.precision not in _PRECISIONS:
-        raise Rejected("BAD_FIELD", f"precision {event.precision[:40]!r} does not exist")
-    if not (0 <= event.attempt < 2**31 and 0 <= event.max_attempts < 2**31):
-        raise Rejected("BAD_FIELD", "attempt and max_attempts are from 0 to 2^31-1")
-    for name in ("at", "created", "start", "end", "revision", "revision_epoch"):
-        text: str = getattr(event, name)
-        if text and not (_WHOLE.fullmatch(text) and int(text) <= MAX_TIME):
-            raise Rejected("BAD_FIELD", f"{name} must be decimal text from 0 to 2^63-1")
+        raise Rejected("BAD_EVENT", f"precision {event.precision[:40]!r} does not exist")
     for box in (event.conditions, event.labels, event.metrics, event.parts):
-        if len(box) > _MOST or any(len(word) > _LONGEST for word in box):
-            raise Rejected("BAD_FIELD", f"at most {_MOST} entries of {_LONGEST} characters each")
-    for metric, number in event.metrics.items():
-        if not _DECIMAL.fullmatch(number):
-            raise Rejected("BAD_FIELD", f"metric {metric[:40]!r} must be decimal text")
-    for text in (event.name, event.reason, event.word, event.holder, *event.labels.values()):
-        if len(text) > _LONGEST:
-            raise Rejected("BAD_FIELD", f"a text is over {_LONGEST} characters")
+        if len(box) > _MOST:
+            raise Rejected("BAD_EVENT", f"{len(box)} entries in a map or list, at most {_MOST}")
+    for names in (event.conditions, event.labels, event.metrics):
+        if not all(map(str.isascii, names)):
+            raise Rejected("BAD_EVENT", "names of conditions, labels and metrics must be ASCII")
+    if len(encode_event(event)) > MAX_EVENT_BYTES:
+        raise Rejected("TOO_LARGE", f"the event is over {MAX_EVENT_BYTES} bytes")

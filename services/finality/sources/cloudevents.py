@@ -65,8 +65,8 @@ class CloudEvents:
         for name, content in headers:
             if name == "ce_specversion":
                 return True
-            if name.lower() == "content-type":
-                return (content or b"").lower().startswith(_STRUCTURED.encode())
+            if name.lower() == "content-type" and (content or b"").lower().startswith(_STRUCTURED.encode()):
+                return True
         return not headers and b'"specversion"' in value and b'"context"' not in value
 
     def map(self, value: bytes, headers: Headers) -> Mapped:

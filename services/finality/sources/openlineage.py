@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from finality.core.errors import Rejected
-from finality.core.event import Event
+from finality.core.event import MAX_ATTEMPT, Event
 from finality.sources.base import Headers, Keys, Mapped, Reading, SourceSettings
 from finality.sources.payload import clip, json_object, object_at, read_json, text_at
 from finality.sources.times import iso, zone_of
@@ -202,7 +202,7 @@ class OpenLineage:
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and 0 <= value < 2**20 else 0
+    return value if type(value) is int and 0 <= value < MAX_ATTEMPT else 0
 
 
 def _name(job: dict[str, Any]) -> str:
@@ -218,8 +218,9 @@ def _labels(job_facets: dict[str, Any], run_facets: dict[str, Any]) -> dict[str,
             continue
         tags = object_at(facets, "tags").get("tags")
         for tag in tags[:_MOST_LABELS] if type(tags) is list else ():
-            if type(tag) is dict and text_at(tag, "key"):
-                labels[clip(text_at(tag, "key"), 128)] = clip(text_at(tag, "value"), 128)
+            key = text_at(tag, "key") if type(tag) is dict else ""
+            if key and key.isascii():  # label names are hashed, and sort alike everywhere only in ASCII
+                labels[key[:128]] = clip(text_at(tag, "value"), 128)
     for label, text in (
         ("integration", text_at(job_facets, "jobType", "integration")),
         ("type", text_at(job_facets, "jobType", "jobType")),

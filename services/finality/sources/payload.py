@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from io import BufferedIOBase
+from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -96,7 +97,7 @@ def _refuse(value: bytes, why: str) -> NoReturn:
 
 def _check_depth(parsed: Any) -> None:
     level = [parsed]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         level = [
             item
             for box in level
@@ -161,8 +162,8 @@ def decimal_text(value: Any) -> str:
     A fraction is written with the fewest digits that read back as the same double.
     """
     if type(value) is int or type(value) is float:
-        text = f"{Decimal(repr(value)):f}"
-        return text if len(text) <= 40 and text != "NaN" else ""
+        text = f"{Decimal(repr(value)):f}" if isfinite(value) else ""
+        return text if len(text) <= 40 else ""
     return ""
 
 
