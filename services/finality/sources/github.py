@@ -371,7 +371,7 @@ def _by_state(box: dict[str, Any], words: dict[str, tuple[str, str]]) -> _State:
 
 def _attempt(box: dict[str, Any]) -> int:
     attempt = box.get("run_attempt")
-    return attempt if type(attempt) is int and 0 < attempt < 2**31 else 0
+    return attempt if type(attempt) is int and 0 < attempt <= 10**6 else 0
 
 
 def _start(text: str, at: str) -> str:

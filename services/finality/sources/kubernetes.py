@@ -31,7 +31,7 @@ from finality.core.event import ENDED, MAX_TIME, Event
 from finality.core.jobkey import job_key
 from finality.sources.base import NOTHING, Headers, Mapped, Reading, SourceSettings
 from finality.sources.kubernetes_argo import Node, nodes_of, workflow
-from finality.sources.kubernetes_states import KINDS, Box, State, foreign
+from finality.sources.kubernetes_states import KINDS, MOST_ATTEMPTS, Box, State, foreign
 from finality.sources.payload import clip, json_object, number_text, object_at, read_json, text_at
 from finality.sources.times import iso
 
@@ -183,7 +183,7 @@ class Kubernetes:
             job=key,
             at=at,
             precision=precision,
-            attempt=state.attempt,
+            attempt=state.attempt if state.attempt <= MOST_ATTEMPTS else 0,
             max_attempts=state.limit,
             conditions={"deleting": True} if node is None and text_at(metadata, "deletionTimestamp") else {},
             created=created,
@@ -243,8 +243,10 @@ def _ident(box: Box, kind: str) -> str:
 def _labels(metadata: Box) -> dict[str, str]:
     """The object's labels and its namespace; at most 64, by name."""
     own = object_at(metadata, "labels")
-    texts = sorted((name, text) for name, text in own.items() if type(text) is str and len(name) <= 320)
-    labels = {name: clip(text, 256) for name, text in texts[:_MOST_LABELS]}
+    texts = sorted(
+        (name, text) for name, text in own.items() if type(text) is str and name.isascii() and len(name) <= 320
+    )
+    labels = {name: clip(text, 128) for name, text in texts[:_MOST_LABELS]}
     if text_at(metadata, "namespace"):
         labels["namespace"] = clip(text_at(metadata, "namespace"), 256)
     return labels

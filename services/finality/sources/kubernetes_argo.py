@@ -39,7 +39,7 @@ class Node:
         self.name = name
         self.attempt_of = attempt_of
         self.state = state
-        self.type = kind
+        self.type = clip(kind, 128)
 
 
 def workflow(box: Box) -> State:

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from finality.sources.payload import clip, number_text, object_at, text_at
 
-__all__ = ["KINDS", "Box", "State", "by_words", "code", "count", "foreign", "phase_of"]
+__all__ = ["KINDS", "MOST_ATTEMPTS", "Box", "State", "by_words", "code", "count", "foreign", "phase_of"]
 
 Box = dict[str, Any]
+MOST_ATTEMPTS = 10**6  # a greater number is a way to say "for ever"
 
 
 class State(NamedTuple):
@@ -105,7 +106,7 @@ _WORD_EDGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 def code(reason: str) -> str:
     """A source's reason as a code in capitals: `BackoffLimitExceeded` gives BACKOFF_LIMIT_EXCEEDED."""
     known = _REASONS.get(reason)
-    return known if known is not None else _WORD_EDGE.sub("_", reason[:64]).strip("_").upper()
+    return known if known is not None else _WORD_EDGE.sub("_", reason[:64]).strip("_").upper()[:64]
 
 
 def count(box: Box, name: str) -> int:
@@ -130,7 +131,7 @@ def job(box: Box) -> State:
         "PENDING",
         start=start,
         attempt=max(failed + (1 if active else 0), 1),
-        limit=limit + 1 if type(limit) is int and 0 <= limit < 2**30 else 0,
+        limit=limit + 1 if type(limit) is int and 0 <= limit < MOST_ATTEMPTS else 0,
         metrics={f"pods_{name}": str(count(status, name)) for name in ("active", "failed", "succeeded")}
         if status
         else {},
@@ -162,7 +163,7 @@ def conditions(status: Box, value: str) -> dict[str, Box]:
 def pod(box: Box) -> State:
     """core/v1 Pod: its phase; restarts and the exit of the container that failed as evidence."""
     status = object_at(box, "status")
-    word = text_at(status, "phase")
+    word = clip(text_at(status, "phase"), 128)
     rows = status.get("containerStatuses")
     containers = [row for row in rows if type(row) is dict] if type(rows) is list else []
     restarts = [count(row, "restartCount") for row in containers]
@@ -199,7 +200,7 @@ def tekton(box: Box) -> State:
         "PENDING",
         start=text_at(status, "startTime"),
         attempt=(len(tried) if type(tried) is list else 0) + 1,
-        limit=retries + 1 if type(retries) is int and 0 < retries < 2**30 else 0,
+        limit=retries + 1 if type(retries) is int and 0 < retries < MOST_ATTEMPTS else 0,
     )
     for value in ("True", "False", "Unknown"):
         row = conditions(status, value).get("Succeeded")

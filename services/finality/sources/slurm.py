@@ -203,7 +203,7 @@ class Slurm:
         restarts = number_text(row.get("Restarts", ""))
         event = Event(
             job=self._key(cluster, "step" if step else "job", ident),
-            attempt=int(restarts) + 1 if restarts and int(restarts) < 2**30 else 0,
+            attempt=int(restarts) + 1 if restarts and int(restarts) < 10**6 else 0,
             at=at,
             precision=precision,
             created=times["Submit"][0],

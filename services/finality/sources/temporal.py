@@ -141,8 +141,8 @@ class Temporal:
         }
         return {
             "job": self._key(run),
-            "attempt": attempt if type(attempt) is int and 0 < attempt < 2**31 else 0,
-            "max_attempts": limit if type(limit) is int and 0 < limit < 2**31 else 0,
+            "attempt": attempt if type(attempt) is int and 0 < attempt <= 10**6 else 0,
+            "max_attempts": limit if type(limit) is int and 0 < limit <= 10**6 else 0,
             "created": time,
             "start": time,
             "name": clip(text_at(started, "workflowType", "name")),
