@@ -9,6 +9,7 @@ and before by practice). Where it is missing, times decide. Two contents at one 
 A watch frame DELETED before an end means that the object was cancelled; after an end it changes nothing. BOOKMARK and
 ERROR frames say nothing of a job. A missing status is a job that no controller has looked at: PENDING.
 
+An ending without a time keeps none: the start is no end, and a run time of zero would be a lie.
 `deletionTimestamp` is kept as the condition `deleting`: the object says how it stands until it is gone.
 What each kind says is in `kubernetes_states.py`; workflows and their nodes in `kubernetes_argo.py`.
 Left out: YAML; Deployments and all other things that do not end.
@@ -172,10 +173,12 @@ class Kubernetes:
         if start and end and int(start) > int(end):
             start = ""
             unknown.append("times:end before start")
-        at, precision = iso(state.at or state.start or (text_at(metadata, "creationTimestamp") if node is None else ""))
-        phase, reason, word, deleted = state.phase, state.reason, state.word, frame == "DELETED"
-        if deleted and phase not in ENDED:
-            phase, reason = "CANCELLED", "DELETED"
+        phase, reason, occurred = state.phase, state.reason, state.at
+        if phase not in ENDED:
+            occurred = occurred or state.start or (text_at(metadata, "creationTimestamp") if node is None else "")
+            if frame == "DELETED":
+                phase, reason, occurred = "CANCELLED", "DELETED", text_at(metadata, "deletionTimestamp")
+        at, precision = iso(occurred)
         revision = number_text(metadata.get("resourceVersion"))
         ordered = revision != "" and int(revision) <= MAX_TIME
         labels = _labels(metadata)
@@ -187,12 +190,12 @@ class Kubernetes:
             max_attempts=state.limit,
             conditions={"deleting": True} if node is None and text_at(metadata, "deletionTimestamp") else {},
             created=created,
-            deleted=deleted,
+            deleted=frame == "DELETED",
             start=start if phase != "PENDING" else "",
             end=end,
             phase=phase,
             reason=reason,
-            word=word,
+            word=state.word,
             revision=str(int(revision)) if ordered else "",
             metrics=state.metrics,
             name=node["name"] if node else clip(text_at(metadata, "name")),

@@ -197,6 +197,17 @@ def test_deleted_before_an_end_is_cancelled_and_after_it_changes_nothing() -> No
     assert (ended.phase, ended.deleted) == ("SUCCEEDED", True)
 
 
+def test_an_ending_without_a_time_keeps_none() -> None:
+    assert OBJECTS[35]["status"].keys() >= {"startedAt"}
+    assert "completedAt" not in OBJECTS[35]["status"]
+    assert first(36).start == iso("2020-11-06T18:39:45Z")[0]
+    assert (first(36).phase, first(36).end, first(36).at, first(36).precision) == ("SUCCEEDED", "", "", "none")
+    (gone,) = mapped({"type": "DELETED", "object": OBJECTS[5]}).events
+    assert (gone.phase, gone.at) == ("CANCELLED", iso("2018-12-03T10:16:04Z")[0])
+    (gone,) = mapped({"type": "DELETED", "object": OBJECTS[1]}).events
+    assert (gone.phase, gone.at) == ("CANCELLED", "")
+
+
 def test_bookmarks_and_errors_of_a_watch_say_nothing_of_a_job() -> None:
     bookmark = {"type": "BOOKMARK", "object": {"kind": "Job", "apiVersion": "batch/v1", "metadata": {}}}
     error = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
