@@ -37,7 +37,9 @@ class State(NamedTuple):
 
 
 def order_key(event: Event) -> tuple[int, ...]:
-    """A revisioned event is greater than any other; else attempt, occurred time, step of life."""
+    """A revisioned event is greater than any other; else attempt, occurred time, step of life; UNKNOWN is least."""
+    if event.phase == "UNKNOWN":
+        return (-1, event.attempt, int(event.at or -1), 0)
     if event.revision:
         return (1, int(event.revision_epoch or 0), int(event.revision), 0)
     return (0, event.attempt, int(event.at or -1), phase_rank(event.phase))
