@@ -9,6 +9,9 @@ Only an event of the *execution* ends a run. A failed or timed-out workflow task
 episode: it is counted in the metrics and the run goes on. A cancel request is CANCELLING, and a run may complete all
 the same. ContinuedAsNew, and a failure that the server retries in a new run, are CONTINUED.
 
+A reset makes a history that begins as a copy of the old one and keeps its run id. Both are one job; the time of the
+reset is the revision's epoch.
+
 Event types come in two spellings, `WorkflowExecutionStarted` and `EVENT_TYPE_WORKFLOW_EXECUTION_STARTED`: both count.
 Left out: activities and children as jobs of their own (a child run has its own history); payloads are never read.
 
@@ -80,6 +83,7 @@ _EPISODES = frozenset(
         *("NexusOperationCancelRequest" + step for step in ("ed", "Completed", "Failed")),
     ]
 )
+_RESET_FIELD = "workflowTaskFailedEventAttributes"
 _SHAPE = re.compile(rb'"eventType"\s*:\s*"(?:EVENT_TYPE_)?(?:WORKFLOW_EXECUTION_|WorkflowExecution)', re.ASCII)
 
 
@@ -94,8 +98,8 @@ class Temporal:
 
     name = "temporal"
     takes = "Temporal workflow histories as JSON (`temporal workflow show --output json`), whole or from event 1 on"
-    order = "eventId, as the revision; times are not used, they go back"
-    identity = "workflow: run id (originalExecutionRunId of event 1)"
+    order = "eventId, as the revision (after a reset in a new epoch); times are not used, they go back"
+    identity = "workflow: run id (originalExecutionRunId of event 1, which a reset keeps)"
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -111,7 +115,7 @@ class Temporal:
         if first.number != 1 or first.type != "WorkflowExecutionStarted":
             raise Rejected("NO_START", "a history must begin with its event 1, WorkflowExecutionStarted")
         unknown = sorted({step.type for step in steps if not _known(step.type)})
-        base = self._about(first)
+        base = self._about(first) | _reset(steps)
         events = [_state_event(base, step) for step in steps if step.type in _STATES]
         latest, last = events[-1], steps[-1]
         if latest.phase not in ENDED and str(last.number) != latest.revision:
@@ -177,6 +181,22 @@ def _steps(document: Any) -> list[_Step]:
         if steps.setdefault(step.number, step).box != item:
             raise Rejected("BAD_FIELD", f"eventId {step.number} is on two different events")
     return [steps[number] for number in sorted(steps)]
+
+
+def _reset(steps: list[_Step]) -> dict[str, str]:
+    """The epoch of a history that a reset made; nothing for any other.
+
+    Its first events are those of the old run, event 1 with the old run's id included; then comes a failed workflow task
+    that names the new run, and the numbers go on from there. The time of the last reset, in milliseconds, lets the
+    newer history supersede an older one whatever their numbers.
+    """
+    resets = [
+        step for step in steps if step.type == "WorkflowTaskFailed" and text_at(step.box, _RESET_FIELD, "newRunId")
+    ]
+    if not resets:
+        return {}
+    time, _ = iso(text_at(resets[-1].box, "eventTime"))
+    return {"revision_epoch": str(int(time) // 10**6) if time else str(len(resets))}
 
 
 def _spelling(word: str) -> str:

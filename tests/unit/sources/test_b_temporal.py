@@ -176,6 +176,27 @@ def test_an_event_number_on_two_different_events_is_rejected() -> None:
     assert mapped([*history, history[3] | {"eventType": "TimerFired"}]).code == "BAD_FIELD"
 
 
+def test_a_reset_supersedes_the_history_that_it_copies_whatever_the_numbers() -> None:
+    old = HISTORIES[2]
+    reset = {
+        "eventId": "5",
+        "eventTime": "2023-01-05T00:00:00Z",
+        "eventType": "WorkflowTaskFailed",
+        "workflowTaskFailedEventAttributes": {"cause": "ResetWorkflow", "baseRunId": "old", "newRunId": "new"},
+    }
+    failed = {"eventId": "6", "eventTime": "2023-01-05T00:00:01Z", "eventType": "WorkflowExecutionFailed"}
+    readings = [Reading(json.dumps({"events": one}).encode()) for one in (old, [*old[:4], reset, failed])]
+    for how, mixed in deliveries(readings):
+        (state,) = states(mixed).values()
+        assert (state.phase, state.conflict) == ("FAILED", False), how
+
+
+def test_3_recorded_histories_were_reset_and_keep_the_run_id_of_event_1() -> None:
+    epochs = {line: events(line)[-1].revision_epoch for line in range(1, 65) if line != 2}
+    assert [line for line, epoch in epochs.items() if epoch] == [43, 49, 50]
+    assert all(epochs[line] > "1600000000000" for line in (43, 49, 50))
+
+
 def test_an_unknown_event_type_is_counted_and_ends_nothing() -> None:
     history = HISTORIES[2][:5]
     given = mapped([*history, {"eventId": "6", "eventType": "EVENT_TYPE_WORKFLOW_EXECUTION_EVAPORATED"}])
