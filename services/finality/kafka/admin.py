@@ -96,7 +96,9 @@ def apply(
     admins = {name: open_admin(sites[name].settings, "setup") for name in order}
     created: dict[str, list[str]] = {name: [] for name in order}
     for name in order:
-        control = [plan for plan in _plans(admins[name], sites[name], 1) if plan.name == sites[name].names.control]
+        control = [
+            plan for plan in _plans(admins[name], sites[name], 1, timeout_s) if plan.name == sites[name].names.control
+        ]
         created[name] += _create(admins[name], sites[name], control, timeout_s)
     written: dict[str, list[int]] = {}
     record = _settle(order, sites, candidate, written, timeout_s)
@@ -104,7 +106,7 @@ def apply(
     if differences:
         raise UsageError(f"there is a genesis already, and it differs: {'; '.join(differences)}")
     for name in order:
-        plans = _plans(admins[name], sites[name], record.genesis.partitions, sources)
+        plans = _plans(admins[name], sites[name], record.genesis.partitions, timeout_s, sources)
         created[name] += _create(admins[name], sites[name], plans, timeout_s)
     first = record.genesis.site
     if sites[first].names.generation == record.genesis.generation:
@@ -119,7 +121,7 @@ def check(site: Site, sources: Iterable[str] = (), timeout_s: float = _TIMEOUT_S
     """
     record = read_genesis(site.settings, site.names)
     admin = open_admin(site.settings, "setup")
-    plans = _plans(admin, site, record.genesis.partitions, sources)
+    plans = _plans(admin, site, record.genesis.partitions, timeout_s, sources)
     there = _describe(admin, site, [plan.name for plan in plans], timeout_s)
     configs = _configs(admin, site, list(there), timeout_s)
     found: list[Difference] = []
@@ -241,9 +243,11 @@ def _append(
         )
 
 
-def _plans(admin: AdminClient, site: Site, partitions: int, sources: Iterable[str] = ()) -> list[TopicPlan]:
+def _plans(
+    admin: AdminClient, site: Site, partitions: int, timeout_s: float, sources: Iterable[str] = ()
+) -> list[TopicPlan]:
     try:
-        cluster = admin.list_topics(timeout=_TIMEOUT_S)
+        cluster = admin.list_topics(timeout=timeout_s)
     except KafkaException as error:
         raise translate(error, f"set-up at {site.settings.servers}") from None
     return topics(site.names, partitions, max(site.brokers, len(cluster.brokers)), sources)

@@ -92,6 +92,7 @@ _TABLE: dict[int, Meaning] = {
     KafkaError.CONCURRENT_TRANSACTIONS: _WAIT,
     KafkaError.UNSTABLE_OFFSET_COMMIT: _WAIT,
     KafkaError.REBOOTSTRAP_REQUIRED: _WAIT,
+    KafkaError._NOENT: _WAIT,  # an admin request found no leader
     KafkaError._WAIT_COORD: _WAIT,
     KafkaError._WAIT_CACHE: _WAIT,
     KafkaError._RETRY: _WAIT,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from time import monotonic
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from finality.core.errors import DependencyError
@@ -20,7 +20,7 @@ from finality.core.records import Record
 from finality.kafka.connection import KafkaSettings, open_admin, open_consumer
 from finality.kafka.errors import translate
 from finality.kafka.reader import CONSUMER, Isolation, Start, record_of
-from finality.kafka.watch import Edge, ask, ask_offsets, topic_ids
+from finality.kafka.watch import Edge, ask, ask_offsets, describe_topic, topic_ids
 
 __all__ = ["describe", "end_offsets", "first_record", "last_records", "read_to_end", "start_offsets"]
 
@@ -137,8 +137,7 @@ def _until(consumer: Consumer, where: str, end: int, silence_s: float) -> Iterat
 
 
 def _describe(admin: AdminClient, topic: str, timeout_s: float) -> tuple[str, int]:
-    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-    return topic_ids(ask(futures[topic], f"topic {topic}", timeout_s + 1))
+    return topic_ids(ask(describe_topic(admin, topic, timeout_s), f"topic {topic}", timeout_s + 1))
 
 
 def _offsets(

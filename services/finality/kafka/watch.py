@@ -27,7 +27,7 @@ from finality.core.ports import Clock, End
 from finality.kafka.connection import KafkaSettings, open_admin
 from finality.kafka.errors import TopicAbsent, error_of, meaning, translate
 
-__all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "list_offsets", "topic_ids"]
+__all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "describe_topic", "list_offsets", "topic_ids"]
 
 _ENDS_EVERY_NS = 1_000_000_000
 _IDS_EVERY_NS = 2_000_000_000
@@ -58,7 +58,10 @@ def ask_offsets(
     where: str,
     timeout_s: float,
 ) -> dict[int, int]:
-    """Start or end offsets now. Asks again while leaders move; after `timeout_s` raises the last answer's error."""
+    """Start or end offsets now. Asks again while leaders move; after `timeout_s` raises the last answer's error.
+
+    A partition that does not exist answers like one without a leader; so the topic is described before the next try.
+    """
     wanted = list(partitions)
     deadline = monotonic() + timeout_s
     while True:
@@ -69,6 +72,14 @@ def ask_offsets(
             if error.disposition is not Disposition.RETRY or monotonic() > deadline:
                 raise
         sleep(0.05)
+        _, count = topic_ids(ask(describe_topic(admin, topic, timeout_s), where, timeout_s + 1))
+        if wanted and max(wanted) >= count:
+            raise TopicAbsent(f"{where} has {count} partitions, none numbered {max(wanted)}; check the set-up")
+
+
+def describe_topic(admin: AdminClient, topic: str, timeout_s: float) -> Future[Any]:
+    """Ask for a topic's description."""
+    return admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
 
 
 def list_offsets(
@@ -173,8 +184,7 @@ class TopicWatch:
         return self._shrunk(partition, position, end) if end < position else None
 
     def _describe(self, timeout_s: float) -> Future[Any]:
-        futures = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=timeout_s)
-        return futures[self._topic]
+        return describe_topic(self._admin, self._topic, timeout_s)
 
     def _harvest_ends(self) -> FinalityError | None:
         if self._asked_ends is None or not all(future.done() for future in self._asked_ends[2].values()):
