@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -282,3 +283,18 @@ def test_a_cdevent_in_a_cloudevent_is_the_same_event() -> None:
 )
 def test_a_document_that_is_no_cdevent_is_rejected(value: bytes, code: str) -> None:
     assert code_of(CDEvents(SETTINGS), value) == code
+
+
+# --- the pages --------------------------------------------------------------------------------------------------
+
+
+def test_the_records_printed_in_the_pages_are_taken() -> None:
+    pages = Path(__file__).parents[3] / "docs" / "sources"
+    printed = (pages / "canonical.md").read_text(encoding="utf-8").split("```json\n")[1].split("```")[0]
+    (event,) = Canonical(SETTINGS).map(printed.encode(), ()).events
+    assert (event.phase, event.attempt, event.metrics) == ("SUCCEEDED", 2, {"accuracy": "0.93"})
+    shown = (pages / "cloudevents.md").read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    head, value = shown.strip().split("\n")
+    headers = tuple((name, text.encode()) for name, text in (pair.split(" = ") for pair in head.split(", ")))
+    (event,) = CloudEvents(SETTINGS).map(value.encode(), headers).events
+    assert (event.job, event.phase) == ("default/ours/hpc1/job/4711", "SUCCEEDED")
