@@ -13,7 +13,6 @@ from finality.core.errors import UsageError
 from finality.sources.times import UNKNOWN_TIME, epoch, iso, zone_of
 from support.fuzz import FUZZ
 
-
 needs_zones = pytest.mark.skipif(
     "Europe/Berlin" not in available_timezones(), reason="this machine has no time zone database (package tzdata)"
 )
