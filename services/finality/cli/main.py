@@ -1,7 +1,7 @@
 """The `finality` command: sub-commands, global options, and the one place where errors become lines and exit codes.
 
-Exit codes: 0 done; 1 failed as reported; 2 wrong usage or settings; 3 a dependency cannot be reached; 4 integrity fault,
-never restart automatically; 5 fenced.
+Exit codes: 0 done; 1 failed as reported; 2 wrong usage or settings; 3 a dependency cannot be reached; 4 integrity
+fault, never restart automatically; 5 fenced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import sys
 import traceback
 from typing import Annotated
 
-import click
 import typer
 
 from finality import __version__
@@ -50,8 +49,9 @@ def _globals(
 
 def _mount() -> None:
     """Sub-commands are imported here, so that `finality --help` and completion stay quick to start."""
-    from finality.cli import contracts, demo, jobs, replay, services, setup, sources, stack, verify
+    from finality.cli import contract_commands, contracts, demo, jobs, replay, services, setup, sources, stack, verify
 
+    assert contract_commands  # adds its commands to `contracts`
     app.add_typer(stack.app, name="stack")
     app.add_typer(setup.app, name="setup")
     app.add_typer(sources.app, name="sources")
@@ -66,18 +66,9 @@ def _mount() -> None:
 def run() -> None:
     """Entry point of the `finality` script."""
     _mount()
+    code = 0
     try:
-        app(standalone_mode=False)
-        code = 0
-    except click.exceptions.Exit as leaving:
-        code = leaving.exit_code
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = 2
-    except KeyboardInterrupt:
-        code = 130
+        app()
     except FinalityError as error:
         if "--debug" in sys.argv or os.environ.get("FINALITY_DEBUG"):
             traceback.print_exc()

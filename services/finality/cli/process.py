@@ -19,7 +19,7 @@ _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class SystemClock:
-    """The machine's clocks. Monotonic time runs on while the machine is suspended, where the platform has such a one."""
+    """The machine's clocks. Monotonic time runs on while the machine sleeps, where the platform has such one."""
 
     def __init__(self) -> None:
         self._which = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

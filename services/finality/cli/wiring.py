@@ -21,6 +21,7 @@ from finality.kafka.connection import KafkaSettings
 from finality.kafka.group import KafkaGroupReader
 from finality.kafka.reader import KafkaReader
 from finality.ledger.redis import RedisLedger
+from finality.ledger.server import RedisOptions
 from finality.settings import Context, load_context
 from finality.sources.base import Headers, Source, SourceSettings
 from finality.sources.registry import build, detect
@@ -80,12 +81,21 @@ def reconciler_of(site: SiteHandle, replica: str, slot: str, probe: Probe | None
         control=KafkaReader(site.kafka, names.control, {0: 0}, clock, dense=True),
         input_appender=KafkaAppender(site.kafka, names.topic("input")),
         log_appender=KafkaAppender(site.kafka, names.topic("log")),
-        ledger=RedisLedger(site.redis.all, names, site.name, replica, boot),
+        ledger=_ledger_of(site, replica, boot),
         clock=clock,
         probe=probe if probe is not None else NoProbe(),
     )
     me = Identity(replica, boot, __version__, site.context.fingerprint)
     return Reconciler(replicas, me, ports)
+
+
+def _ledger_of(site: SiteHandle, replica: str, boot: str) -> RedisLedger:
+    """Redis keys carry the genesis nonce: topics made anew under an old name must not meet old votes."""
+    names = site.names._replace(namespace=f"{site.names.namespace}.{site.genesis.nonce[:8]}")
+    options = RedisOptions(username=site.redis.username, password=site.redis.password)
+    ledger = RedisLedger(site.redis.all, names, site.name, replica, boot, options)
+    ledger.check()
+    return ledger
 
 
 def ingest_of(site: SiteHandle, topics: Sequence[str] = (), probe: Probe | None = None) -> Ingest:

@@ -113,6 +113,11 @@ class Ingest:
             self._commit({raw.place for raw in batch})
         return len(batch)
 
+    def close(self) -> None:
+        """Leave the group; what was not acknowledged is sent again by the next session."""
+        self._reader.close()
+        self._appender.close()
+
     def _follow_group(self) -> None:
         for place in self._reader.closed():
             self._sessions.pop(place, None)

@@ -1,0 +1,5 @@
+"""`python -m finality`."""
+
+from finality.cli.main import run
+
+run()
