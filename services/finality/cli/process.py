@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from finality.core.errors import Disposition, FinalityError, Retry
+from finality.core.errors import Disposition, FinalityError
 
 __all__ = ["SystemClock", "run_loop"]
 
@@ -54,7 +54,7 @@ def run_loop(step: Callable[[], int], close: Callable[[], None], warn: Callable[
                 step()
                 failures = 0
             except FinalityError as error:
-                if not isinstance(error, Retry) or error.disposition is not Disposition.RETRY:
+                if error.disposition is not Disposition.RETRY:
                     raise
                 warn(f"waiting: {error}")
                 time.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from finality.core.errors import DependencyError, Rejected, Retry
+from finality.core.errors import DependencyError, Disposition, Rejected, Retry
 from finality.core.event import MAX_EVENT_BYTES, Event, check_event, encode_event
 from finality.core.jobkey import partition_of
 from finality.core.ports import Appender, Clock, Delivery, GroupReader, Place, Probe, RawRecord
@@ -197,18 +197,13 @@ class Ingest:
         while self._appender.flush(0.5):
             self._check(self._appender.poll())
             if self._clock.monotonic_ns() > deadline:
-                raise DependencyError(
-                    f"ingest: no acknowledgement within {self._options.flush_s:.0f} s; "
-                    "nothing was committed, start it again when the brokers answer"
-                )
+                raise _must_end(f"no acknowledgement within {self._options.flush_s:.0f} s")
         self._check(self._appender.poll())
 
     def _check(self, reports: Sequence[Delivery]) -> None:
         for report in reports:
             if report.error:
-                raise DependencyError(
-                    f"ingest: the broker refused a record ({report.error}); nothing was committed, start it again"
-                )
+                raise _must_end(f"the broker refused a record ({report.error})")
 
     def _commit(self, places: set[Place]) -> None:
         offsets = [(place, self._sessions[place].next_offset) for place in sorted(places) if place in self._sessions]
@@ -216,3 +211,10 @@ class Ingest:
             self._reader.commit(offsets)
         except Retry:
             self.counts["commit_retry"] += 1  # a hint only: the next session begins lower and is dropped as repeats
+
+
+def _must_end(what: str) -> DependencyError:
+    """An error after which this process may not go on: what it sent is in doubt, and only a new session repeats it."""
+    error = DependencyError(f"ingest: {what}; nothing was committed, start it again when the brokers answer")
+    error.disposition = Disposition.HALT
+    return error

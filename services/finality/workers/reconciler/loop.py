@@ -14,7 +14,9 @@ from finality.core.ballots import (
     LeaseWrite,
     Ledger,
     PartitionView,
+    Proposal,
     ProposeWrite,
+    Row,
     Vote,
     Write,
     quorum_clock,
@@ -207,17 +209,16 @@ class Reconciler:
             if place.view is not None:
                 self._decide(place, place.view, now)
 
-    def _attest(self, partition: int, place: _Place, proposal: object, now: int, wall: int) -> list[Write]:
+    def _attest(self, partition: int, place: _Place, proposal: Proposal | None, now: int, wall: int) -> list[Write]:
         """The own row: whenever what it should say is not what Redis shows, and every second for its clock."""
-        from finality.core.ballots import Proposal
-
-        vote = place.seat.vote(proposal if isinstance(proposal, Proposal) else None)
+        vote = place.seat.vote(proposal)
         row = place.view.rows.get(self._me.replica) if place.view is not None else None
-        shown = row is not None and (vote is None or any(known == vote for known in row.votes))
-        if shown and now - place.clock_at < self._options.clock_ms * 1_000_000:
+        if vote is not None and row is not None and _is_said(vote, row):
+            vote = None
+        if vote is None and now - place.clock_at < self._options.clock_ms * 1_000_000:
             return []
         place.clock_at = now
-        return [AttestWrite(partition, () if vote is None or (shown and row) else (vote,), wall)]
+        return [AttestWrite(partition, () if vote is None else (vote,), wall)]
 
     def _leases(self, partition: int, place: _Place, now: int) -> list[Write]:
         options = self._options
@@ -314,3 +315,10 @@ class Reconciler:
         self._ports.input_appender.append(partition, None, command.value, ((KIND, COMMAND),))
         place.injected = command.place
         place.inject_at = now
+
+
+def _is_said(vote: Vote, row: Row) -> bool:
+    """The row says this already; or it holds another value there, which is kept whatever is said again."""
+    if row.conflict is not None and row.conflict.index <= vote.index:
+        return True
+    return any(known.index == vote.index and known.fact == vote.fact for known in row.votes)
