@@ -300,6 +300,9 @@ def _one_line(error: Exception, origin: list[int] | None = None) -> str:
     column, _, complaint = rest.partition(": ")
     head = "is no condition that can be computed"
     if not (line == "1" and column.isdecimal() and origin):
-        return f"{head}: {reason[:200]}"
+        return f"{head}: {reason[:200]}; write a simpler one"
     place = origin[min(int(column), len(origin)) - 1] + 1
-    return f"{head}: {complaint[:200]} (character {place})"
+    hint = "write a condition such as 'rows_out > 0'"
+    if "overload" in complaint:
+        hint = "compare numbers with numbers and texts with texts"
+    return f"{head}: {complaint[:200]} (character {place}); {hint}"

@@ -40,7 +40,9 @@ _FOREIGN_WORDS = {
 }
 
 # Sources whose jobs are known to run again under the same key after they ended.
-_REOPENING = frozenset({"airflow", "argo", "flink", "github", "openlineage", "prefect", "slurm", "spark"})
+_REOPENING = frozenset(
+    {"airflow", "argo", "flink", "github", "gitlab", "kubernetes", "openlineage", "prefect", "slurm", "spark"}
+)
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -243,9 +245,10 @@ class Check:
         spec = tree.get("spec", {})
         self._lease(spec.get("jobLease", {}))
         self._unique(("spec", "stages"), spec.get("stages", []))
-        names = [row.get("name", at) for at, row in enumerate(spec.get("predicates", []))]
+        names = [_at(row, "name") or at for at, row in enumerate(spec.get("predicates", []))]
         self._unique(("spec", "predicates"), names)
-        pairs = [(row.get("on", at), row.get("action", at)) for at, row in enumerate(spec.get("compensations", []))]
+        rules = enumerate(spec.get("compensations", []))
+        pairs = [(_at(row, "on") or at, _at(row, "action") or at) for at, row in rules]
         self._unique(("spec", "compensations"), pairs)
         ordering = spec.get("ordering", {})
         if ordering.get("revisions", "any") == "any" and ("holdMax" in ordering or "holdFor" in ordering):
@@ -320,7 +323,10 @@ def _known(kind: inspect.StructType) -> str:
 def _example(kind: inspect.Type, name: str) -> str:
     if isinstance(kind, inspect.LiteralType) and len(kind.values) == 1:
         return f"add {name}: {kind.values[0]}"
-    return f"add {name}"
+    if isinstance(kind, inspect.StructType):
+        inner = ", ".join(f"{field.encode_name}: …" for field in kind.fields if field.required)
+        return f"add {name}: {{{inner}}}"
+    return f"add {name}: …"
 
 
 def _quoted(language: str, value: Any) -> str:
