@@ -29,6 +29,7 @@ def evidence_of(job: Job, contract: Contract) -> Evidence:
         attempts=job.attempts,
         reason=job.reason,
         word=job.word,
+        fenced=bool(job.flags & LEASE_LOST),
     )
     if extra is not None:
         evidence.metrics = {name: None if row[2] else row[1] for name, row in extra.metrics.items()}
