@@ -105,7 +105,6 @@ class Reconciler:
 
     def _take(self, job: Job, contract: Contract, event: Event, at: int) -> str:
         if contract.contiguous and event.revision and self._hold(job, contract, event):
-            self.settle(job, contract, moved=False)
             return ""
         code = ""
         counts = True
@@ -138,7 +137,7 @@ class Reconciler:
     # -- held revisions -----------------------------------------------------------------------
 
     def _hold(self, job: Job, contract: Contract, event: Event) -> bool:
-        """True when the event is held behind a missing revision."""
+        """True when the event was held behind a missing revision, and the job looked at again."""
         extra = job.more()
         epoch, revision = int(event.revision_epoch or 0), int(event.revision)
         known_epoch, greatest = extra.revisions
@@ -151,9 +150,11 @@ class Reconciler:
         bound = contract.hold_max if contract.hold_max is not None else self.state.parameters.hold_max
         if len(extra.held) > bound:
             self.let_go(job, contract)
-        elif not extra.hold:
+            return True
+        if not extra.hold:
             wait = contract.hold_for if contract.hold_for is not None else int(self.state.parameters.hold_for)
             extra.hold = self.state.timers.start(self.state.log_time, job.key, HOLD, wait)
+        self.settle(job, contract, moved=False)
         return True
 
     def _applied(self, job: Job, event: Event) -> bool:
