@@ -250,7 +250,10 @@ class Reconciler:
             self._publish_delta(job, contract)
 
     def conclude(self, job: Job, contract: Contract, flag: int) -> None:
-        """The job would be final now: order a compensation if one is left, else finish."""
+        """The job would be final now: order a compensation if one is left, else finish. Only a deadline brings a job
+        here that has not ended, perhaps by way of compensations that did not help."""
+        if job.phase not in ENDED:
+            flag = EXPIRED
         if contract.compensations:
             said = self._outcome(job, contract, "outcome", flag)
             if compensate.order(self.state, job, contract, said.outcome, self._emit):
@@ -260,8 +263,6 @@ class Reconciler:
 
     def _finish(self, job: Job, contract: Contract, flag: int) -> None:
         state = self.state
-        if job.phase not in ENDED and not flag:
-            flag = EXPIRED  # a compensation after the deadline did not help
         job.flags |= flag
         job.deadline = job.settle = 0
         if job.extra is not None:
