@@ -57,6 +57,7 @@ class Reconciler:
         self.state = state
         self._emit = emit
         self._counts = counts
+        self._ended_roots: list[str] = []
 
     # -- evidence -----------------------------------------------------------------------------
 
@@ -270,6 +271,7 @@ class Reconciler:
             extra.hold = extra.lease = extra.command_timer = 0
             extra.command = ""
             while extra.held:
+                job.flags |= PASSED_GAP
                 self._merge_held(job)
             if extra.root:
                 self._leave_family(job)
@@ -278,8 +280,13 @@ class Reconciler:
         entry.time = str(state.log_time)
         self._emit(entry, job)
         state.finish(job)
-        if job.key in state.children:
-            self.cascade(job.key)
+        if job.key not in state.children:
+            return
+        self._ended_roots.append(job.key)
+        if len(self._ended_roots) == 1:  # the outermost: a family may be as deep as it is long, so nothing recurs
+            for root in self._ended_roots:
+                self.cascade(root)
+            self._ended_roots.clear()
 
     def _outcome(self, job: Job, contract: Contract, kind: str, flag: int = 0) -> OutcomeEntry:
         actual, delta = evaluate(contract, evidence_of(job, contract))

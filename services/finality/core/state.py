@@ -347,7 +347,7 @@ class State:
             timers.restore(job.key, HOLD, extra.hold)
             timers.restore(job.key, LEASE, extra.lease)
             timers.restore(job.key, COMMAND, extra.command_timer)
-            if extra.root and job.contract.cascade:
+            if extra.root:
                 self.children.setdefault(extra.root, set()).add(job.key)
 
 
