@@ -72,7 +72,8 @@ class _Wires:
             refold.feed_log(record.value, record.headers)
         for record in read_to_end(site.kafka, site.names.topic("input"), partition):
             refold.feed_input(record.key, record.value, record.headers)
-        return refold.verdict()
+        verdict: dict[str, Any] = refold.verdict()
+        return verdict
 
     def _input_times(self, partition: int) -> list[int]:
         topic = self._site.names.topic("input")

@@ -9,7 +9,7 @@ import typer
 
 from finality.cli.output import note
 from finality.cli.process import run_loop
-from finality.cli.wiring import context_of, ingest_of, open_site, reconciler_of
+from finality.cli.wiring import context_of, ingest_of, open_site, projector_of, reconciler_of
 
 __all__ = ["Service", "run"]
 
@@ -19,6 +19,7 @@ class Service(StrEnum):
 
     INGEST = "ingest"
     RECONCILER = "reconciler"
+    PROJECTOR = "projector"
     STANDBY = "standby"
 
 
@@ -40,6 +41,10 @@ def run(
         ingest = ingest_of(handle, topic or ())
         note(f"ingest at {handle.name} is running")
         run_loop(ingest.step, ingest.close, note)
+    elif service is Service.PROJECTOR:
+        projector = projector_of(handle, slot)
+        note(f"projector slot {slot} at {handle.name} is running")
+        run_loop(projector.step, projector.close, note)
     else:
         loop = reconciler_of(handle, replica, slot)
         note(f"{service.value} {replica} slot {slot} at {handle.name} is running")

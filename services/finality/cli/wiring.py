@@ -12,24 +12,30 @@ from finality.cli.process import SystemClock
 from finality.core.errors import UsageError
 from finality.core.genesis import Genesis
 from finality.core.inputlog import Home
+from finality.core.logview import LogView
 from finality.core.names import Names
 from finality.core.ports import NoProbe, Probe
 from finality.core.replica import Replica
 from finality.kafka.admin import read_genesis
 from finality.kafka.appender import KafkaAppender
 from finality.kafka.connection import KafkaSettings
+from finality.kafka.derived import find_input, plain_tail
 from finality.kafka.group import KafkaGroupReader
+from finality.kafka.plan import write_limit
+from finality.kafka.plan import write_limit
 from finality.kafka.reader import KafkaReader
+from finality.kafka.transaction import KafkaTransactionSink
 from finality.ledger.redis import RedisLedger
 from finality.ledger.server import RedisOptions
 from finality.settings import Context, load_context
 from finality.sources.base import Headers, Source, SourceSettings
 from finality.sources.registry import build, detect
 from finality.workers.ingest import Ingest, PartitionKey, by_job, by_root
-from finality.workers.reconciler import Reconciler, ReconcilerPorts
+from finality.workers.projector import Projector
+from finality.workers.reconciler import Reconciler, ReconcilerOptions, ReconcilerPorts
 from finality.workers.reconciler.seat import Identity
 
-__all__ = ["SiteHandle", "context_of", "ingest_of", "open_site", "reconciler_of"]
+__all__ = ["SiteHandle", "context_of", "ingest_of", "open_site", "projector_of", "reconciler_of"]
 
 
 class SiteHandle:
@@ -65,7 +71,14 @@ def slot_of(slot: str, partitions: int) -> list[int]:
     return [partition for partition in range(partitions) if partition % int(count) == int(first)]
 
 
-def reconciler_of(site: SiteHandle, replica: str, slot: str, probe: Probe | None = None, boot: str = "") -> Reconciler:
+def reconciler_of(
+    site: SiteHandle,
+    replica: str,
+    slot: str,
+    probe: Probe | None = None,
+    boot: str = "",
+    options: ReconcilerOptions | None = None,
+) -> Reconciler:
     """A reconciler on the real drivers."""
     clock = SystemClock()
     boot = boot or secrets.token_hex(8)
@@ -79,14 +92,42 @@ def reconciler_of(site: SiteHandle, replica: str, slot: str, probe: Probe | None
         input=KafkaReader(site.kafka, names.topic("input"), starts, clock, dense=True),
         log=KafkaReader(site.kafka, names.topic("log"), starts, clock, dense=True),
         control=KafkaReader(site.kafka, names.control, {0: 0}, clock, dense=True),
-        input_appender=KafkaAppender(site.kafka, names.topic("input")),
-        log_appender=KafkaAppender(site.kafka, names.topic("log")),
+        input_appender=KafkaAppender(site.kafka, names.topic("input"), max_bytes=write_limit("input")),
+        log_appender=KafkaAppender(site.kafka, names.topic("log"), max_bytes=write_limit("log")),
         ledger=_ledger_of(site, replica, boot),
         clock=clock,
         probe=probe if probe is not None else NoProbe(),
     )
     me = Identity(replica, boot, __version__, site.context.fingerprint)
-    return Reconciler(replicas, me, ports)
+    return Reconciler(replicas, me, ports, options)
+
+
+def projector_of(site: SiteHandle, slot: str, probe: Probe | None = None) -> Projector:
+    """A projector on the real drivers."""
+    clock = SystemClock()
+    kafka, names = site.kafka, site.names
+    partitions = slot_of(slot, site.genesis.partitions)
+    views = {partition: LogView(site.genesis_value, partition, site.home) for partition in partitions}
+
+    def open_sink(topic: str, partition: int) -> KafkaTransactionSink:
+        name = names.topic(topic)
+        return KafkaTransactionSink(
+            kafka,
+            name,
+            partition,
+            names.transactional_id("projector", topic, partition),
+            lambda: plain_tail(kafka, name, partition),
+            max_bytes=write_limit(topic),
+        )
+
+    return Projector(
+        views,
+        KafkaReader(kafka, names.topic("log"), dict.fromkeys(partitions, 0), clock, dense=True),
+        open_sink,
+        lambda partition, position, digest: find_input(kafka, names.topic("input"), partition, position, digest),
+        clock,
+        probe if probe is not None else NoProbe(),
+    )
 
 
 def _ledger_of(site: SiteHandle, replica: str, boot: str) -> RedisLedger:
@@ -114,7 +155,9 @@ def ingest_of(site: SiteHandle, topics: Sequence[str] = (), probe: Probe | None 
 
     return Ingest(
         KafkaGroupReader(site.kafka, site.names.group("ingest"), prefix, topics),
-        KafkaAppender(site.kafka, site.names.topic("input"), gapless=True, linger_ms=5),
+        KafkaAppender(
+            site.kafka, site.names.topic("input"), gapless=True, linger_ms=5, max_bytes=write_limit("input")
+        ),
         site.genesis.partitions,
         choose,
         clock,

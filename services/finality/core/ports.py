@@ -17,10 +17,13 @@ __all__ = [
     "End",
     "GroupReader",
     "NoProbe",
+    "Out",
     "Place",
     "Probe",
     "RawRecord",
     "RecordReader",
+    "SinkReport",
+    "TransactionSink",
 ]
 
 
@@ -119,6 +122,44 @@ class Appender(Protocol):
         """Free the connection without waiting for appends in flight. Never raises."""
 
 
+class Out(NamedTuple):
+    """A record to be written to a derived topic. place: its position in the source, rising."""
+
+    place: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class SinkReport(NamedTuple):
+    """What a transaction sink has to say. what: opened (tail: what the target itself says it holds), done (ticket)."""
+
+    what: str
+    ticket: int
+    tail: object
+
+
+class TransactionSink(Protocol):
+    """Writes batches to one partition of a derived topic, each in one transaction, for plain `read_committed` readers.
+
+    It opens by itself: fences whoever wrote before, then reads the target's tail. After any doubt it begins again, and
+    says `opened` again with the tail that it found; what was under way is resent only if the tail lacks it.
+    """
+
+    def poll(self) -> list[SinkReport]:
+        """What happened since the last call. Raises the named fault that stopped the sink."""
+
+    def submit(self, records: Sequence[Out]) -> int:
+        """Write a batch; the ticket comes back in a report. Only while `idle`."""
+
+    @property
+    def idle(self) -> bool:
+        """Open, and nothing under way."""
+
+    def close(self) -> None:
+        """Stop without waiting. Never raises."""
+
+
 class Clock(Protocol):
     """Time, from outside."""
 
@@ -130,10 +171,23 @@ class Clock(Protocol):
 
 
 class Probe(Protocol):
-    """Named steps of a loop, for tests that kill or pause it there. The product passes `NoProbe`."""
+    """Named steps of a loop, for tests that kill or pause it there. The product passes `NoProbe`.
+
+    | step | the loop stands |
+    | --- | --- |
+    | `leader.append`, `block.append` | before the record is handed to the log's producer |
+    | `leader.appended`, `block.appended` | after that; it may or may not be on its way |
+    | `leader.acknowledged`, `block.acknowledged` | the broker has it, it was not read back |
+    | `leader.landed`, `block.landed` | it was read back and accepted, nothing followed from it yet |
+    | `ballots.exchange`, `ballots.exchanged` | before and after a round trip to the ledger (partition -1) |
+    | `tick.append`, `command.append` | before a tick or command is handed to the input's producer |
+    | `ingest.append` | before an event is handed to the input's producer |
+    | `ingest.flush` | a batch was handed over, not all of it is acknowledged (partition -1) |
+    | `ingest.commit`, `ingest.committed` | all of it is; before and after the offsets are stored (partition -1) |
+    """
 
     def at(self, step: str, partition: int) -> None:
-        """The loop stands before `step` of `partition`."""
+        """The loop stands at `step` of `partition`, -1 where no single partition is meant."""
 
 
 class NoProbe:
