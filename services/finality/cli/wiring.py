@@ -22,7 +22,6 @@ from finality.kafka.connection import KafkaSettings
 from finality.kafka.derived import find_input, plain_tail
 from finality.kafka.group import KafkaGroupReader
 from finality.kafka.plan import write_limit
-from finality.kafka.plan import write_limit
 from finality.kafka.reader import KafkaReader
 from finality.kafka.transaction import KafkaTransactionSink
 from finality.ledger.redis import RedisLedger

@@ -111,6 +111,7 @@ class Ingest:
             self._acknowledge()
             self._probe.at("ingest.commit", -1)
             self._commit({raw.place for raw in batch})
+            self._probe.at("ingest.committed", -1)
         return len(batch)
 
     def close(self) -> None:
@@ -182,6 +183,7 @@ class Ingest:
         )
         headers: list[tuple[str, bytes | None]] = [(KIND, kind), (SOURCE, encode_source(mark)), *more]
         headers += [pair for pair in record.headers if pair[0] == TRACE]
+        self._probe.at("ingest.append", target)
         while True:
             try:
                 self._appender.append(target, key, value, headers)

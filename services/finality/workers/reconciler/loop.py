@@ -202,7 +202,9 @@ class Reconciler:
                 writes += self._attest(partition, place, proposal or known, now, wall)
         if not reads:
             return
+        self._ports.probe.at("ballots.exchange", -1)
         views = self._ports.ledger.exchange(writes, reads)
+        self._ports.probe.at("ballots.exchanged", -1)
         for partition in reads:
             place = self._places[partition]
             place.view = views.get(partition) if views is not None else None
@@ -302,6 +304,7 @@ class Reconciler:
         if at <= state.log_time:
             return
         place.tick_at = now
+        self._ports.probe.at("tick.append", partition)
         self._ports.input_appender.append(partition, None, encode({"at": str(at)}), ((KIND, TICK),))
 
     def _inject(self, partition: int, place: _Place, now: int) -> None:
@@ -311,7 +314,7 @@ class Reconciler:
             return
         if place.injected == command.place and now - place.inject_at < _INJECT_AGAIN_NS:
             return
-        self._ports.probe.at("command.inject", partition)
+        self._ports.probe.at("command.append", partition)
         self._ports.input_appender.append(partition, None, command.value, ((KIND, COMMAND),))
         place.injected = command.place
         place.inject_at = now

@@ -55,9 +55,10 @@ class Identity:
 class _Flight:
     """The one append of this partition that is on its way."""
 
-    __slots__ = ("asked_at", "error", "last", "offset", "term", "ticket")
+    __slots__ = ("asked_at", "error", "kind", "last", "offset", "term", "ticket")
 
-    def __init__(self, ticket: int, asked_at: int, term: int, last: int) -> None:
+    def __init__(self, kind: str, ticket: int, asked_at: int, term: int, last: int) -> None:
+        self.kind = kind
         self.ticket = ticket  # -1: its producer was dropped
         self.asked_at = asked_at
         self.term = term  # the term that it opens or belongs to
@@ -88,6 +89,8 @@ class Seat:
         if flight is not None and flight.ticket == report.ticket:
             flight.offset = report.offset
             flight.error = report.error
+            if not flight.error:
+                self._probe.at(f"{flight.kind}.acknowledged", self.replica.partition)
 
     def dropped(self, now: int) -> None:
         """The producer was dropped with everything in flight; some of it may still land."""
@@ -112,6 +115,8 @@ class Seat:
             passed = flight.offset >= 0 and self._feed.position > flight.offset
             if landed or passed:
                 self._flight = None
+            if landed:
+                self._probe.at(f"{flight.kind}.landed", self.replica.partition)
         if self._doubt_since >= 0 and self._feed.stood_at_end_of(self._doubt_since):
             self._doubt_since = -1
         mine = tip.term > 0 and tip.boot == self._me.boot
@@ -202,9 +207,9 @@ class Seat:
 
     def _append(self, value: bytes, kind: bytes, now: int, term: int, last: int) -> None:
         partition = self.replica.partition
-        step = kind.decode()
-        self._probe.at(f"{step}.append", partition)
+        name = kind.decode()
+        self._probe.at(f"{name}.append", partition)
         ticket = self._log.append(partition, None, value, ((KIND, kind),))
-        self._flight = _Flight(ticket, now, term, last)
+        self._flight = _Flight(name, ticket, now, term, last)
         self.appended += 1
-        self._probe.at(f"{step}.appended", partition)
+        self._probe.at(f"{name}.appended", partition)
