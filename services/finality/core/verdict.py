@@ -75,9 +75,12 @@ def marks_of(job: Job) -> tuple[str, ...]:
 
 def outcome_of(job: Job, contract: Contract, delta: dict[str, str], flags: int) -> str:
     """The outcome that the evidence gives if it is final now."""
+    contradictory = contract.strict and job.rivals
     if job.phase not in ENDED:
-        return "CANCELLED" if flags & CASCADED else "EXPIRED"
-    if contract.strict and job.rivals:
+        if flags & CASCADED:
+            return "CANCELLED"
+        return "EXPIRED" if flags & EXPIRED and not contradictory else "UNPROVEN"
+    if contradictory:
         return "UNPROVEN"
     if flags & EXPIRED and not _in_time(job, contract):
         return "EXPIRED"
