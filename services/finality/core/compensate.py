@@ -70,11 +70,12 @@ def order(state: State, job: Job, contract: Contract, outcome: str, emit: Callab
 def answered(state: State, job: Job, contract: Contract, answer: Answer) -> None:
     """An executor answered. "ok" closes the breaker and goes on waiting for evidence; "failed" ends the wait."""
     extra = job.more()
-    if not extra.command or answer.command != extra.command:
+    if len(extra.command) <= 1 or answer.command != extra.command:
         return
     compensation = _of_command(job, contract)
     if answer.ok:
-        state.set_breaker(_breaker_key(contract, compensation), 0, 0)
+        if compensation is not None:
+            state.set_breaker(_breaker_key(contract, compensation), 0, 0)
         return
     _fail(state, contract, compensation)
     extra.command = ""
@@ -105,13 +106,14 @@ def _command_id(job: Job, contract: Contract, compensation: Compensation, attemp
     return sha256(b"finality/command/1\0" + text.encode()).hexdigest()[:32]
 
 
-def _of_command(job: Job, contract: Contract) -> Compensation:
+def _of_command(job: Job, contract: Contract) -> Compensation | None:
+    """The rule whose command is waited for, None when a newer version of the contract no longer has it."""
     extra = job.more()
     for compensation in contract.compensations:
         given = extra.budgets.get(compensation.action, 0)
         if given and _command_id(job, contract, compensation, given) == extra.command:
             return compensation
-    return contract.compensations[0]
+    return None
 
 
 def _breaker_key(contract: Contract, compensation: Compensation) -> str:
@@ -123,7 +125,9 @@ def _is_open(state: State, contract: Contract, compensation: Compensation) -> bo
     return failures >= compensation.breaker and state.log_time < until
 
 
-def _fail(state: State, contract: Contract, compensation: Compensation) -> None:
+def _fail(state: State, contract: Contract, compensation: Compensation | None) -> None:
+    if compensation is None:
+        return
     key = _breaker_key(contract, compensation)
     failures = state.breakers.get(key, (0, 0))[0] + 1
     until = state.log_time + compensation.expires if failures >= compensation.breaker else 0
