@@ -8,7 +8,7 @@ Order key of an event: (1, revision epoch, revision) where the source numbers it
 time and phase rank); (-1, …) for a word that nobody knows, so that it never outranks a known phase.
 
 Same order key and same content is a duplicate. Same key and other content is a conflict, whichever came last: up to
-`MAX_RIVALS` contents are kept, the greatest stands for the phase.
+`MAX_RIVALS` contents are kept (the greatest of each phase before others), the greatest of all stands for the phase.
 
 Bounds (each leaves a mark): attempts 256, metrics 64, stage conditions 64, parts 4,096, rivals 8.
 
@@ -182,8 +182,10 @@ class Job:
         known = self.rivals or (self._content(),)
         if content in known:
             return False
-        rivals = sorted({*known, content})[-MAX_RIVALS:]
-        self.rivals = tuple(rivals)
+        rivals = tuple(_loudest({*known, content}))
+        if rivals == self.rivals:
+            return False
+        self.rivals = rivals
         self._show(rivals[-1])
         return True
 
@@ -260,6 +262,16 @@ class Job:
     def conflict(self) -> bool:
         """Two different endings at the greatest order key."""
         return len({content[1] for content in self.rivals if content[1] in ENDED}) > 1
+
+
+def _loudest(contents: set[Content]) -> list[Content]:
+    """At most `MAX_RIVALS` contents, in order. The greatest of each phase comes first, so that many words of one ending
+    cannot push another ending out of sight."""
+    kept = sorted(contents)
+    if len(kept) > MAX_RIVALS:
+        first = set({content[1]: content for content in kept}.values())
+        kept = sorted(sorted(contents, key=lambda content: (content in first, content))[-MAX_RIVALS:])
+    return kept
 
 
 def order_key(event: Event, at: int) -> OrderKey:
