@@ -23,7 +23,7 @@ def wire(url: str, options: RedisOptions | None = None) -> object:
     [
         "redis://localhost:1",
         "rediss://localhost:1",
-        "unix:///tmp/s",
+        "unix:///run/s",
         "redis://localhost:1?socket_timeout=9&retry_on_timeout=yes&health_check_interval=5&protocol=3",
     ],
 )
@@ -46,9 +46,9 @@ def test_options_reach_the_connection_and_the_address_wins() -> None:
     assert (connection.ca_certs, connection.certfile, connection.keyfile) == ("ca", "cert", "key")
     assert connection.check_hostname
     assert (wire("redis://a:b@host", options).username, wire("redis://a:b@host", options).password) == ("a", "b")
-    local = wire("unix:///tmp/s", options)
+    local = wire("unix:///run/s", options)
     assert isinstance(local, UnixDomainSocketConnection)
-    assert (local.path, local.username) == ("/tmp/s", "u")
+    assert (local.path, local.username) == ("/run/s", "u")
 
 
 def test_a_password_is_not_shown() -> None:
