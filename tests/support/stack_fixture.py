@@ -32,7 +32,12 @@ def running_stack(name: str, brokers: int) -> Iterator[Stack]:
     folder = Path(given) if given else Path(tempfile.mkdtemp(prefix="finality-stack-"))
     try:
         stack = Stack.start(
-            folder, name, brokers=brokers, session_timeout_ms=SESSION_TIMEOUT_MS, deadline_s=DEADLINE_S
+            folder,
+            name,
+            brokers=brokers,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            deadline_s=DEADLINE_S,
+            tied=not given,  # a test run that is killed takes its stacks along
         )
         try:
             yield stack

@@ -19,7 +19,7 @@ import msgspec
 from finality.lab.stack.plan import BrokerPlan, StackPlan, write_file
 from finality.lab.stack.ports import HOST
 from finality.lab.stack.process import ServerProcess
-from finality.lab.stack.ready import await_all, knows_itself
+from finality.lab.stack.ready import await_all, knows, knows_itself
 
 __all__ = ["LARGE_JVM", "SMALL_JVM", "Broker", "KafkaProgram"]
 
@@ -105,6 +105,10 @@ class Broker(ServerProcess):
             return
         self.begin()
         await_all({self.name: (self, lambda: knows_itself(self.bootstrap, self.node))}, deadline_s, progress)
+
+    def question(self, count: int) -> Callable[[], bool]:
+        """Whether it answers and knows `count` brokers of its cluster, to be asked again and again."""
+        return lambda: knows(self.bootstrap, count)
 
     def settings(self) -> dict[str, str]:
         """The whole properties file; `overrides` of the plan come last."""

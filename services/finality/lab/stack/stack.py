@@ -14,16 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
-
 from finality.core.errors import UsageError
 from finality.lab.stack.broker import SMALL_JVM, Broker, KafkaProgram
+from finality.lab.stack.guard import Guard
 from finality.lab.stack.home import alone, end_all, erase, redis_urls, unset_current
 from finality.lab.stack.jars import JarCache, cache_folders, local_repository
 from finality.lab.stack.java import find_java
 from finality.lab.stack.lock import load_lock
 from finality.lab.stack.plan import SITES, StackPlan, read_plan
 from finality.lab.stack.ports import HOST
+from finality.lab.stack.process import ServerProcess
+from finality.lab.stack.ready import await_all
 from finality.lab.stack.redis_server import RedisServer, find_redis
 from finality.lab.stack.startup import Startup, Wish
 
@@ -63,6 +64,7 @@ class Stack:
         self._clusters = {site: Cluster(site, brokers) for site, brokers in clusters.items()}
         self.redis_urls = redis_urls(plan)
         self.redis = RedisServer(plan.redis.port, home, redis_program) if redis_program else None
+        self._guard: Guard | None = None
 
     @classmethod
     def start(
@@ -81,13 +83,15 @@ class Stack:
         overrides: Mapping[str, str] | None = None,
         advertised: Mapping[str, int] | None = None,
         deadline_s: float = 60.0,
+        tied: bool = False,
         progress: Callable[[str], None] = silent,
     ) -> Stack:
         """Bring a stack up in `directory/name` and wait until all of it answers.
 
         port: the first of a block of ports, else free ones; advertised: broker name (`primary-1`) to the port that
         clients are told; overrides: broker settings, last word; session_timeout_ms: after which a silent broker counts
-        as dead. A stack that already runs in this shape is taken as it is.
+        as dead; tied: the stack is ended and deleted when this process ends, even by SIGKILL. A stack that already runs
+        in this shape is taken as it is.
 
         Raises `DependencyError` (no Java, no network, no room, port taken, a server does not start: nothing is left
         running), `UsageError` (another shape than the stack that is there), `Failed` (another command is at work).
@@ -106,14 +110,23 @@ class Stack:
         wish.check()
         home = directory.absolute() / name
         with alone(home):
-            startup = Startup(home, wish, deadline_s, progress)
-            plan = startup.settle()
-            jars = JarCache(cache_folders(os.environ), load_lock(), local_repository(os.environ), progress)
-            stack = cls._assembled(home, plan, jars)
-            while not startup.bring_up(stack.every_broker, stack.redis, stack.redis_urls["primary"], jars):
-                stack = cls._assembled(home, startup.settle(), jars)
-            stack.plan = msgspec.structs.replace(stack.plan, phase="ready")
-            return stack
+            guard = Guard(home) if tied else None
+            try:
+                stack = cls._brought_up(home, Startup(home, wish, deadline_s, progress), progress)
+            except BaseException:
+                if guard is not None:
+                    guard.release()
+                raise
+        stack._guard = guard
+        return stack
+
+    @classmethod
+    def _brought_up(cls, home: Path, startup: Startup, progress: Callable[[str], None]) -> Stack:
+        jars = JarCache(cache_folders(os.environ), load_lock(), local_repository(os.environ), progress)
+        while True:
+            stack = cls._assembled(home, startup.settle(), jars)
+            if startup.bring_up(stack.every_broker, stack.redis, stack.redis_urls[SITES[0]], jars):
+                return stack
 
     @classmethod
     def open(cls, home: Path) -> Stack:
@@ -171,6 +184,24 @@ class Stack:
     def delete(self) -> None:
         """SIGKILL every process and delete the folder."""
         stop_stack(self.home, delete=True, gently=False)
+        if self._guard is not None:
+            self._guard.release()
+
+    def heal(self, deadline_s: float = 60.0) -> None:
+        """Resume what is paused, start what is dead, wait until every broker knows its whole cluster again."""
+        servers: list[ServerProcess] = [*self.every_broker, *([self.redis] if self.redis else [])]
+        for server in servers:
+            server.resume()
+        for broker in self.every_broker:
+            if broker.pid is None:
+                broker.begin()
+        if self.redis is not None:
+            self.redis.start(deadline_s)
+        await_all(
+            {broker.name: (broker, broker.question(len(self.brokers(broker.site)))) for broker in self.every_broker},
+            deadline_s,
+            silent,
+        )
 
     def __enter__(self) -> Stack:
         return self

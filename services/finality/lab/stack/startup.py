@@ -22,7 +22,7 @@ from finality.lab.stack.lock import KAFKA
 from finality.lab.stack.plan import BrokerPlan, RedisPlan, StackPlan, new_cluster_id, read_plan, write_plan
 from finality.lab.stack.ports import choose_ports, is_free, take_ports
 from finality.lab.stack.process import ServerProcess, recorded
-from finality.lab.stack.ready import await_all, explain, knows, pings
+from finality.lab.stack.ready import await_all, explain, pings
 from finality.lab.stack.redis_server import RedisServer
 
 __all__ = ["Startup", "Wish"]
@@ -137,8 +137,7 @@ class Startup:
             "redis": (redis, lambda: pings(url)),
         }
         for broker in brokers:
-            count = self._wish.sites[broker.site]
-            questions[broker.name] = (broker, _asker(broker, count))
+            questions[broker.name] = (broker, broker.question(self._wish.sites[broker.site]))
         await_all(questions, self._deadline_s, self._progress)
 
     def _format(self, brokers: Sequence[Broker]) -> None:
@@ -222,7 +221,3 @@ class Startup:
             return [broker.port for broker in old.brokers] + [old.redis.port] + inner
         wanted = 3 * count + 1
         return choose_ports(wanted) if self._wish.port is None else take_ports(self._wish.port, wanted)
-
-
-def _asker(broker: Broker, count: int) -> Callable[[], bool]:
-    return lambda: knows(broker.bootstrap, count)
