@@ -7,6 +7,7 @@ the system gave to a stranger since is never signalled. The child has a session 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -34,6 +35,8 @@ exec "$@"
 """
 _TELLING = re.compile(r"^(?!\s).*(\b(ERROR|FATAL)\b|Exception\b|Error:|\berror\b|Caused by:)")
 _EMPTY_TELLING = re.compile(r"(shutdown|Exiting Kafka due to fatal exception|Fatal error during .* startup)", re.I)
+_GIVES_UP = re.compile(r"Fatal error during \w+ startup|Exiting Kafka due to fatal exception")
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2}T")
 
 
 class ServerProcess:
@@ -140,8 +143,18 @@ class ServerProcess:
             return "nothing was logged"
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         errors = [line for line in lines if _TELLING.match(line)]
-        chosen = [line for line in errors if not _EMPTY_TELLING.search(line)] or errors or lines
+        chosen = _cause(lines) or [line for line in errors if not _EMPTY_TELLING.search(line)] or errors or lines
         return chosen[-1].strip()[:300] if chosen else "nothing was logged"
+
+
+def _cause(lines: Sequence[str]) -> list[str]:
+    """Exceptions, outermost first, below the line with which a broker gives up; what it logs afterwards, while it takes
+    itself apart, are mere consequences."""
+    for place, line in enumerate(lines):
+        if _GIVES_UP.search(line):
+            trace = itertools.takewhile(lambda below: not _DATED.match(below), lines[place + 1 :])
+            return [below for below in trace if not below.startswith(("\t", " "))]
+    return []
 
 
 def recorded(home: Path) -> list[ServerProcess]:
