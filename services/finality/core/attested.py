@@ -17,7 +17,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from finality.core.canonical import ZERO_HASH, chain_next, chain_zero, encode, stream_id
+from finality.core.canonical import MAX_INT, ZERO_HASH, chain_next, chain_zero, encode, stream_id
 from finality.core.genesis import Genesis, Voters
 from finality.core.inputlog import Home
 
@@ -123,6 +123,7 @@ class _ControlEntry(msgspec.Struct, frozen=True):
     kind: str
     op: str
     epoch: int = 0
+    error: str = ""
     fold: int = 0
     generation: int = 0
     site: str = ""
@@ -153,7 +154,7 @@ def decode_log_record(value: bytes | None) -> LogRecord | None:
         return None
     try:
         return _decoder.decode(value)
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
 
 
@@ -222,7 +223,7 @@ def _accept_block(block: Block, tip: LogTip) -> LogTip | str:
         entry = bytes(row.entry)
         if row.position < position or (row.position == position and row.ordinal != ordinal + 1):
             return "ORDER"
-        if row.position > position and row.ordinal != 0:
+        if row.position > position and (row.ordinal != 0 or row.position > MAX_INT):
             return "ORDER"
         if len(entry) > MAX_ENTRY_BYTES:
             return "ENTRY_SIZE"
@@ -273,11 +274,14 @@ def _is_hex(text: str) -> bool:
 
 
 def _apply_control(entry: bytes, tip: LogTip) -> LogTip | str:
-    """A control entry rules from the next index. An epoch entry changes nothing here: the LEADER does."""
+    """A control entry rules from the next index, unless it carries an error: then its command changed nothing. An epoch
+    entry changes nothing here: the LEADER does."""
     try:
         control = _control_decoder.decode(entry)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "CONTROL"
+    if control.error:
+        return tip
     if control.op == "voters":
         return replace(tip, sites=control.sites)
     if control.op == "fold":

@@ -9,6 +9,7 @@ Every command that is taken leaves a control entry, with a code where it changed
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -16,12 +17,15 @@ import msgspec
 from finality.core.contract import ContractError, compile_contract
 from finality.core.entries import ControlEntry, Entry
 from finality.core.genesis import Voters
-from finality.core.inputlog import Home
+from finality.core.inputlog import EpochCommand, Home, read_epoch_command
 from finality.core.job import Job
 from finality.core.names import is_namespace
 from finality.core.state import State
 
-__all__ = ["CommandRecord", "Control", "decode_command"]
+__all__ = ["MAX_DEPTH", "CommandRecord", "Control", "decode_command"]
+
+MAX_DEPTH = 64
+_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 class CommandRecord(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -49,11 +53,31 @@ _decoder = msgspec.json.Decoder(CommandRecord)
 
 
 def decode_command(value: bytes) -> CommandRecord | None:
-    """The command in a record's value, None when it is none."""
+    """The command in a record's value, None when it is none.
+
+    Texts are UTF-8, and nothing is nested more than `MAX_DEPTH` levels deep: how deep a parser can go differs between
+    versions of Python, and replicas must agree about what a command is.
+    """
     try:
-        return _decoder.decode(value)
+        value.decode()
+        if _is_deep(value):
+            return None
+        command = _decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    return command if command.op != "epoch" or read_epoch_command(value) is not None else None
+
+
+def _is_deep(value: bytes) -> bool:
+    depth = 0
+    for token in _BRACKETS.findall(value):
+        if token in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif token in b"]}":
+            depth -= 1
+    return False
 
 
 class Control:
@@ -65,22 +89,23 @@ class Control:
 
     def fold(self, value: bytes) -> None:
         """Take a command record if it is the next one."""
+        change = read_epoch_command(value)
+        if change is not None:
+            self._fold_epoch(change)
+            return
         command = decode_command(value)
         state = self._state
         if command is None:
-            return
-        if command.op == "epoch":
-            self._fold_epoch(command)
             return
         if (command.epoch, command.number) != (state.control_epoch, state.control_number + 1):
             return
         state.control_number = command.number
         self._emit(self._apply(command), None)
 
-    def _fold_epoch(self, command: CommandRecord) -> None:
+    def _fold_epoch(self, command: EpochCommand) -> None:
         state = self._state
         target = Home(command.site, command.generation)
-        if command.epoch <= state.epoch or command.number != 0 or target == state.active:
+        if command.epoch <= state.epoch or target == state.active:
             return
         state.epoch = command.epoch
         state.active = target

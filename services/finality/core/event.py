@@ -30,6 +30,7 @@ __all__ = [
     "check_event",
     "decode_event",
     "encode_event",
+    "is_time",
     "phase_rank",
 ]
 
@@ -167,13 +168,13 @@ def check_event(event: Event) -> None:
     if event.phase and event.phase not in _RANKS:
         raise Rejected("BAD_EVENT", "phase is none of the known ones")
     for value in (event.at, event.start, event.end, event.created):
-        if value and not _is_time(value):
+        if value and not is_time(value):
             raise Rejected("BAD_EVENT", "a time is not decimal nanoseconds")
     if not 0 <= event.attempt <= MAX_ATTEMPT or not 0 <= event.max_attempts <= MAX_ATTEMPT:
         raise Rejected("BAD_EVENT", f"attempt is not within 0 and {MAX_ATTEMPT}")
-    if event.revision and not _is_time(event.revision):
+    if event.revision and not is_time(event.revision):
         raise Rejected("BAD_EVENT", "revision is not a decimal number")
-    if event.revision_epoch and not (_is_time(event.revision_epoch) and len(event.revision_epoch) <= 15):
+    if event.revision_epoch and not (is_time(event.revision_epoch) and len(event.revision_epoch) <= 15):
         raise Rejected("BAD_EVENT", "revision_epoch is not a decimal number below 10^15")
     if event.reason and (len(event.reason) > MAX_REASON or not _REASON.issuperset(event.reason)):
         raise Rejected("BAD_EVENT", "reason is no code of capitals, digits and underscores")
@@ -188,8 +189,9 @@ def check_event(event: Event) -> None:
         raise Rejected("BAD_EVENT", "lease.op is none of grant, keep, release")
 
 
-def _is_time(value: str) -> bool:
-    digits = value[1:] if value[0] == "-" else value
+def is_time(value: str) -> bool:
+    """True for a whole number within ±(2^63-1) in its one decimal form."""
+    digits = value[1:] if value[:1] == "-" else value
     if not (digits.isdigit() and digits.isascii() and len(digits) <= 19):
         return False
     return -MAX_TIME <= int(value) <= MAX_TIME and str(int(value)) == value
@@ -198,5 +200,5 @@ def _is_time(value: str) -> bool:
 def _is_decimal(value: str) -> bool:
     digits = value[1:] if value[:1] == "-" else value
     whole, _, fraction = digits.partition(".")
-    plain = whole.isdigit() and whole.isascii() and (fraction.isdigit() and fraction.isascii() or "." not in digits)
+    plain = whole.isdigit() and whole.isascii() and ((fraction.isdigit() and fraction.isascii()) or "." not in digits)
     return plain and len(value) <= MAX_METRIC

@@ -29,7 +29,7 @@ from finality.core.entries import (
     encode_entry,
 )
 from finality.core.errors import Rejected
-from finality.core.event import MAX_EVENT_BYTES, Event, check_event, decode_event
+from finality.core.event import MAX_EVENT_BYTES, Event, check_event, decode_event, is_time
 from finality.core.genesis import Genesis
 from finality.core.job import NO_TIME, Job
 from finality.core.reconcile import Reconciler
@@ -51,7 +51,7 @@ class Made(msgspec.Struct):
     entry: bytes
 
 
-class _Tick(msgspec.Struct):
+class _Tick(msgspec.Struct, forbid_unknown_fields=True):
     at: str
 
 
@@ -158,10 +158,13 @@ class Fold:
     def _fold_tick(self, value: bytes) -> bool:
         """True when the tick opens a new hour of log time."""
         try:
-            at = int(_tick_decoder.decode(value).at)
-        except (msgspec.DecodeError, ValueError):
+            text = _tick_decoder.decode(value).at
+        except msgspec.DecodeError:
+            text = ""
+        if not is_time(text):
             self.counts["bad_tick"] += 1
             return False
+        at = int(text)
         state = self.state
         if self._events_mode or at <= state.log_time:
             return False

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from finality.core.canonical import ZERO_HASH, input_next
+from finality.core.canonical import MAX_INT, ZERO_HASH, input_next
 from finality.core.records import COMMAND, COPY, GENESIS, KIND, CopyMark, Headers, decode_copy
 
 __all__ = ["Accepted", "EpochCommand", "Home", "InputTip", "accept_input", "read_epoch_command"]
@@ -46,11 +46,13 @@ class Accepted(NamedTuple):
     headers: Headers
 
 
-class EpochCommand(msgspec.Struct, frozen=True):
-    """The part of an epoch command that acceptance reads."""
+class EpochCommand(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An epoch command: exactly these fields, number 0. Acceptance and the fold read it by the same function, so that
+    no site becomes active without the entry that says so."""
 
     epoch: int
     generation: int
+    number: int
     op: str
     site: str
 
@@ -68,13 +70,12 @@ _first_decoder = msgspec.json.Decoder(_First)
 
 def read_epoch_command(value: bytes | None) -> EpochCommand | None:
     """The epoch command in a command record's value, or None."""
-    if value is None or b'"op":"epoch"' not in value:
-        return None
     try:
-        command = _epoch_decoder.decode(value)
+        command = _epoch_decoder.decode(value or b"")
     except msgspec.DecodeError:
         return None
-    return command if command.op == "epoch" else None
+    sound = command.op == "epoch" and command.number == 0 and max(command.epoch, abs(command.generation)) <= MAX_INT
+    return command if sound else None
 
 
 def accept_input(key: bytes | None, value: bytes | None, headers: Headers, tip: InputTip, home: Home) -> Accepted | str:
@@ -141,7 +142,7 @@ def _accept_genesis(
         return "COPY_GAP"
     try:
         first = _first_decoder.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "NO_GENESIS"
     active = Home(first.site, first.generation)
     if (copy is None) != (active == home):

@@ -50,11 +50,12 @@ def parse_job_key(key: str) -> JobKey:
 
 
 def is_job_key(key: str) -> bool:
-    """True for five non-empty ASCII parts within the size limit."""
+    """True for five non-empty parts of printable ASCII within the size limit."""
     return (
         key.count("/") == 4
         and len(key) <= MAX_KEY_BYTES
         and key.isascii()
+        and key.isprintable()
         and "//" not in key
         and key[0] != "/"
         and key[-1] != "/"

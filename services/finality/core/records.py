@@ -6,6 +6,7 @@ A record's *kind* stands in a header, so that raw bytes which nobody could decod
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -48,6 +49,13 @@ TICK = b"tick"
 COMMAND = b"command"
 LEADER = b"leader"
 BLOCK = b"block"
+
+# Numbers of bounded length: they are hashed, and every reader must take the same ones.
+_SOURCE = re.compile(
+    rb"([!-~]{1,249}) ([0-9]{1,9}) (-?[0-9]{1,9}) ([0-9]{1,18})\.([0-9]{1,9})"
+    rb" (?:<([0-9]{1,18})\.([0-9]{1,9})|\^(-?[0-9]{1,18}))"
+)
+_COPY = re.compile(rb"([0-9]{1,18}) (-?[0-9]{1,18})")
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -103,28 +111,18 @@ def encode_source(mark: SourceMark) -> bytes:
 
 def decode_source(header: bytes) -> SourceMark:
     """The mark in a header. Raises `Rejected` (BAD_COORDINATES)."""
-    try:
-        topic, partition, epoch, at, tail = header.split(b" ")
-        offset, ordinal = at.split(b".")
-        before: Coordinate | None = None
-        base = -1
-        if tail[:1] == b"<":
-            first, second = tail[1:].split(b".")
-            before = Coordinate(int(first), int(second))
-        elif tail[:1] == b"^":
-            base = int(tail[1:])
-        else:
-            raise ValueError
-        return SourceMark(
-            topic.decode("ascii"),
-            int(partition),
-            int(epoch),
-            Coordinate(int(offset), int(ordinal)),
-            before,
-            base,
-        )
-    except ValueError:
-        raise Rejected("BAD_COORDINATES", repr(header[:80])) from None
+    match = _SOURCE.fullmatch(header)
+    if match is None:
+        raise Rejected("BAD_COORDINATES", repr(header[:80]))
+    topic, partition, epoch, offset, ordinal, first, second, base = match.groups()
+    return SourceMark(
+        topic.decode("ascii"),
+        int(partition),
+        int(epoch),
+        Coordinate(int(offset), int(ordinal)),
+        None if first is None else Coordinate(int(first), int(second)),
+        -1 if base is None else int(base),
+    )
 
 
 class CopyMark(NamedTuple):
@@ -141,8 +139,5 @@ def encode_copy(mark: CopyMark) -> bytes:
 
 def decode_copy(header: bytes | None) -> CopyMark | None:
     """The mark in a copy header; None when it is malformed (such a record is not accepted)."""
-    try:
-        position, offset = (header or b"").split(b" ")
-        return CopyMark(int(position), int(offset))
-    except ValueError:
-        return None
+    match = _COPY.fullmatch(header or b"")
+    return CopyMark(int(match[1]), int(match[2])) if match else None
