@@ -48,7 +48,7 @@ def _globals(
 
 
 def _mount() -> None:
-    """Sub-commands are imported here, so that `finality --help` and completion stay quick to start."""
+    """Sub-commands are imported here and not with the module, so that an error in one of them is a line too."""
     from finality.cli import contract_commands, contracts, demo, jobs, replay, services, setup, sources, stack, verify
 
     assert contract_commands  # adds its commands to `contracts`
@@ -64,18 +64,54 @@ def _mount() -> None:
 
 
 def run() -> None:
-    """Entry point of the `finality` script."""
-    _mount()
-    code = 0
+    """Entry point of the `finality` script. Never returns; see the exit codes above. Ctrl-C: 130, as shells have it."""
+    code = 1
     try:
-        app()
+        _mount()
+        code = app(standalone_mode=False) or 0
+        sys.stdout.flush()
     except FinalityError as error:
-        if "--debug" in sys.argv or os.environ.get("FINALITY_DEBUG"):
-            traceback.print_exc()
-        sys.stderr.write(f"finality: {error}\n")
-        code = error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
+        code = _say(str(error), error.exit_code)
+    except typer.TyperException as error:
+        code = _say_usage(error)
+    except typer.Abort:
+        code = _say("stopped", 130)
+    except KeyboardInterrupt:
+        code = 130
+    except SystemExit as end:  # completion ends so; and a pipe that broke within a command, whose code would be 1
+        code = 0 if isinstance(end.__context__, BrokenPipeError) else _code_of(end)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    sys.stdout.flush()
+    except Exception as error:
+        code = _say(
+            f"unexpected {type(error).__name__}: {_line(str(error))}; run it again with --debug for the place", 1
+        )
     sys.exit(code)
+
+
+def _say(line: str, code: int) -> int:
+    """One line for people; with --debug the trace before it."""
+    if "--debug" in sys.argv or os.environ.get("FINALITY_DEBUG"):
+        traceback.print_exc()
+    sys.stderr.write(f"finality: {line}\n")
+    return code
+
+
+def _say_usage(error: typer.TyperException) -> int:
+    """What was wrong in the words of the command line, and where its help is; a bare group shows its help."""
+    context = getattr(error, "ctx", None)
+    if context is not None and not context.args and type(error).__name__ == "NoArgsIsHelpError":
+        context.get_help()  # which prints it
+        return error.exit_code
+    command = context.command_path if context is not None else "finality"
+    words = _line(error.format_message()).replace("Value error, ", "").rstrip(".")
+    return _say(f"{words} (see '{command} --help')", error.exit_code)
+
+
+def _code_of(end: SystemExit) -> int:
+    return end.code if isinstance(end.code, int) else int(bool(end.code))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

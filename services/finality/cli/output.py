@@ -10,10 +10,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["note", "show_json", "show_table"]
+__all__ = ["note", "plain", "show_json", "show_table"]
+
+_WIDTH = 100
+_GAP = 2
+_LEAST_KEY = 24
+_LEAST = 6
 
 
 def show_json(document: Any) -> None:
@@ -22,14 +29,41 @@ def show_json(document: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table that fits 100 columns; cells are cut, never wrapped."""
-    console = Console(width=100 if not sys.stdout.isatty() else None, highlight=False)
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
-    for row in rows:
-        table.add_row(*[str(cell) for cell in row])
-    console.print(table)
+    """Print a table that fits 100 columns, or the terminal. Cells are cut, never wrapped: the first column gives way
+    first, in its middle, since keys of jobs differ at both ends. Whole numbers stand to the right."""
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False)
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    _fit(widths, console.width - _GAP * (len(columns) - 1))
+    table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
+    for place, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[place], int) for row in rows)
+        table.add_column(Text(column), width=widths[place], justify="right" if numbers else "left", no_wrap=True)
+    for row in cells:
+        table.add_row(*[Text(_cut(cell, width)) for cell, width in zip(row, widths, strict=True)])
+    with console.capture() as capture:
+        console.print(table)
+    sys.stdout.write("\n".join(line.rstrip() for line in capture.get().splitlines()) + "\n")
+
+
+def _fit(widths: list[int], room: int) -> None:
+    """Narrow columns until they fit: the first one down to 24, then whichever is widest."""
+    widths[0] -= max(0, min(sum(widths) - room, widths[0] - _LEAST_KEY))
+    while sum(widths) > room and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+
+
+def _cut(cell: str, width: int) -> str:
+    if cell_len(cell) <= width:
+        return cell
+    head = (width - 1) // 3
+    tail = width - 1 - head
+    return f"{cell[:head]}…{cell[len(cell) - tail :]}"
+
+
+def plain(text: str) -> str:
+    """Text of a foreign record, safe on a terminal: what is not printable is shown as its escape."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def note(text: str) -> None:

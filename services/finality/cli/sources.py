@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from finality.cli.output import note, show_json, show_table
+from finality.cli.output import note, plain, show_json, show_table
 from finality.core.errors import Rejected, UsageError
 from finality.core.event import ENDED, Event, encode_event
 from finality.core.fold import Fold
@@ -81,7 +81,7 @@ def check(
     )
     for what, rows in (("rejected", found["rejections"]), ("unknown", found["unknown_words"])):
         for word, count in list(rows.items())[:5]:
-            note(f"  {what}: {word} ({count})")
+            note(f"  {what}: {plain(word)} ({count})")
 
 
 def check_files(files: list[Path], source: str = "") -> dict[str, Any]:
