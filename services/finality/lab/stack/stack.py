@@ -64,6 +64,7 @@ class Stack:
         self._clusters = {site: Cluster(site, brokers) for site, brokers in clusters.items()}
         self.redis_urls = redis_urls(plan)
         self.redis = RedisServer(plan.redis.port, home, redis_program) if redis_program else None
+        self.archive = program.archive
         self._guard: Guard | None = None
 
     @classmethod
@@ -125,7 +126,10 @@ class Stack:
         jars = JarCache(cache_folders(os.environ), load_lock(), local_repository(os.environ), progress)
         while True:
             stack = cls._assembled(home, startup.settle(), jars)
+            if any(broker.pid is None for broker in stack.every_broker):
+                stack.archive.make(progress)
             if startup.bring_up(stack.every_broker, stack.redis, stack.redis_urls[SITES[0]], jars):
+                stack.archive.recorded()
                 return stack
 
     @classmethod

@@ -130,7 +130,7 @@ class Startup:
             redis.begin()
         self._format(idle)
         for broker in idle:
-            broker.begin()
+            broker.begin(recording=broker is idle[0])
         if idle:
             self._progress(f"starting {len(idle)} broker(s): {', '.join(broker.name for broker in idle)}")
         questions: dict[str, tuple[ServerProcess | None, Callable[[], bool]]] = {
