@@ -31,7 +31,10 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Contract files, YAML or JSON, one contract each.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Name every fault of contract files; exit code 2 when there is any. Warnings alone do not fail."""
+    """Name every fault of contract files; exit code 2 when there is any. Warnings alone do not fail.
+
+    Example: finality contracts check nightly.yaml
+    """
     checked = [(path, *_load(path)) for path in files]
     if as_json:
         show_json({"files": [_row(path, contract, faults) for path, contract, faults in checked]})

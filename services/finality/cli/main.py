@@ -16,15 +16,7 @@ import typer
 from finality import __version__
 from finality.core.errors import FinalityError
 
-__all__ = ["app", "run"]
-
-app = typer.Typer(
-    name="finality",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="How every job ended, and the proof of it.",
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+__all__ = ["command_line", "run"]
 
 
 def _version(value: bool) -> None:
@@ -33,25 +25,34 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _globals(
     context: typer.Context,
     config: Annotated[
         str | None, typer.Option(help="Context file; default FINALITY_CONFIG, then .finality/stack/current.toml.")
     ] = None,
-    debug: Annotated[bool, typer.Option(help="Show the trace of an error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True)] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     context.obj = {"config": config, "debug": debug}
     if debug:
         os.environ["FINALITY_DEBUG"] = "1"
 
 
-def _mount() -> None:
-    """Sub-commands are imported here and not with the module, so that an error in one of them is a line too."""
+def command_line() -> typer.Typer:
+    """All commands. They are imported here and not with the module, so that an error in one of them is a line too."""
     from finality.cli import contract_commands, contracts, demo, jobs, replay, services, setup, sources, stack, verify
 
     assert contract_commands  # adds its commands to `contracts`
+    app = typer.Typer(
+        name="finality",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        help="How every job ended, and the proof of it.\n\nExample: finality sources check events.ndjson",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_globals)
     app.add_typer(stack.app, name="stack")
     app.add_typer(setup.app, name="setup")
     app.add_typer(sources.app, name="sources")
@@ -61,14 +62,14 @@ def _mount() -> None:
     app.command("replay")(replay.replay)
     app.command("verify")(verify.verify)
     app.command("demo")(demo.demo)
+    return app
 
 
 def run() -> None:
     """Entry point of the `finality` script. Never returns; see the exit codes above. Ctrl-C: 130, as shells have it."""
     code = 1
     try:
-        _mount()
-        code = app(standalone_mode=False) or 0
+        code = command_line()(standalone_mode=False) or 0
         sys.stdout.flush()
     except FinalityError as error:
         code = _say(str(error), error.exit_code)

@@ -37,7 +37,10 @@ def up(
     ] = "",
     timeout: Annotated[float, typer.Option(help="Seconds that all servers together may take.")] = 60.0,
 ) -> None:
-    """Start it, wait until all of it answers, and make it the current context. Running parts stay as they are."""
+    """Start it, wait until all of it answers, and make it the current context. Running parts stay as they are.
+
+    Example: finality stack up --brokers 3
+    """
     from finality.lab.stack import Stack
 
     began = time.monotonic()
@@ -63,7 +66,10 @@ def status(
     name: Name = "default",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
-    """What runs, where it listens, and whether it answers. Exit 1 when a part does not."""
+    """What runs, where it listens, and whether it answers. Exit 1 when a part does not.
+
+    Example: finality stack status
+    """
     from finality.lab.stack.survey import survey
 
     rows = survey(_home(name))
@@ -88,7 +94,10 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many last lines of each.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")] = False,
 ) -> None:
-    """The last lines of the logs, also of a start that failed."""
+    """The last lines of the logs, also of a start that failed.
+
+    Example: finality stack logs primary-1 --follow
+    """
     files = sorted((_home(name, planned=False) / "logs").glob("*.log"))
     chosen = [file for file in files if process in (None, file.stem)]
     if not chosen:
@@ -109,7 +118,10 @@ def down(
     name: Name = "default",
     delete: Annotated[bool, typer.Option("--delete", help="Forget its data and logs too.")] = False,
 ) -> None:
-    """End all of it, whatever state it is in. Data stays for the next `up` unless --delete is given."""
+    """End all of it, whatever state it is in. Data stays for the next `up` unless --delete is given.
+
+    Example: finality stack down --delete
+    """
     from finality.lab.stack import stop_stack
 
     home = DIRECTORY / name
