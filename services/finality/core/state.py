@@ -161,9 +161,10 @@ class State:
 
     def drop_contract(self, tenant: str, name: str) -> None:
         """No new job is selected by this contract; those that are pinned to it keep it."""
-        contract = self.latest.get(tenant, {}).pop(name, None)
-        if contract is not None:
-            self._touch_item(_contract_key(contract))
+        names = self.latest.get(tenant, {})
+        if name in names:
+            self._touch_item(_contract_key(names[name]))  # while its item still says that it is the newest
+            del names[name]
 
     def _unpack(self, key: str, packed: bytes) -> Job:
         row = _rows.decode(packed)
