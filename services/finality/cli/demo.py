@@ -17,12 +17,11 @@ from finality.cli.output import note, show_table
 from finality.cli.process import SystemClock
 from finality.cli.replay import send_files
 from finality.cli.setup import apply_setup
-from finality.cli.verify import verify_site
+from finality.cli.verify import check_records, verify_site
 from finality.cli.wiring import SiteHandle, open_site
 from finality.core.errors import Failed
 from finality.core.logview import LogView
 from finality.core.records import Record
-from finality.core.refold import Refold
 from finality.kafka.reader import KafkaReader
 from finality.kafka.tail import read_to_end
 from finality.lab.demo import Demo, DemoPorts, Report, Service, packaged, service_command
@@ -67,13 +66,8 @@ class _Wires:
 
     def _refold(self, partition: int, log: list[Record]) -> dict[str, Any]:
         site = self._site
-        refold = Refold(site.genesis_value, partition, site.home.site, site.home.generation)
-        for record in log:
-            refold.feed_log(record.value, record.headers)
-        for record in read_to_end(site.kafka, site.names.topic("input"), partition):
-            refold.feed_input(record.key, record.value, record.headers)
-        verdict: dict[str, Any] = refold.verdict()
-        return verdict
+        inputs = read_to_end(site.kafka, site.names.topic("input"), partition)
+        return check_records(site, partition, log, inputs)
 
     def _input_times(self, partition: int) -> list[int]:
         topic = self._site.names.topic("input")

@@ -7,31 +7,40 @@ exactly what the input says, or names the first difference.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Annotated, Any
 
 import typer
 
 from finality.cli.output import note, show_json, show_table
-from finality.cli.wiring import context_of, open_site
+from finality.cli.wiring import SiteHandle, context_of, open_site
 from finality.core.errors import IntegrityFault
-from finality.core.refold import Refold
+from finality.core.records import Record
+from finality.core.refold import Refold, check_partition
 from finality.kafka.tail import read_to_end
 from finality.settings import Context
 
-__all__ = ["verify", "verify_partition", "verify_site"]
+__all__ = ["check_records", "verify", "verify_partition", "verify_site"]
 
 
 def verify_partition(context: Context, site: str, partition: int) -> dict[str, Any]:
     """The verdict on one partition, as a document."""
     handle = open_site(context, site)
-    refold = Refold(handle.genesis_value, partition, handle.home.site, handle.home.generation)
     names = handle.names
-    for record in read_to_end(handle.kafka, names.topic("log"), partition):
-        refold.feed_log(record.value, record.headers)
-    for record in read_to_end(handle.kafka, names.topic("input"), partition):
-        refold.feed_input(record.key, record.value, record.headers)
-    return {"partition": partition, **refold.verdict()}
+    log = read_to_end(handle.kafka, names.topic("log"), partition)
+    inputs = read_to_end(handle.kafka, names.topic("input"), partition)
+    return {"partition": partition, **check_records(handle, partition, log, inputs)}
+
+
+def check_records(site: SiteHandle, partition: int, log: Iterable[Record], inputs: Iterable[Record]) -> dict[str, Any]:
+    """The verdict on given records of one partition."""
+    refold = Refold(site.genesis_value, partition, site.home.site, site.home.generation)
+    return check_partition(
+        refold,
+        ((record.value, record.headers) for record in log),
+        ((record.key, record.value, record.headers) for record in inputs),
+    )
 
 
 def verify_site(context: Context, site: str, partitions: list[int]) -> list[dict[str, Any]]:
@@ -66,7 +75,7 @@ def verify(
                 row["partition"],
                 row["entries"],
                 row["blocks"],
-                row["ignored"],
+                sum(row["ignored"].values()),
                 row["behind"],
                 "equal" if row["ok"] else "DIFFERS",
             )

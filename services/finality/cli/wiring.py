@@ -154,9 +154,7 @@ def ingest_of(site: SiteHandle, topics: Sequence[str] = (), probe: Probe | None 
 
     return Ingest(
         KafkaGroupReader(site.kafka, site.names.group("ingest"), prefix, topics),
-        KafkaAppender(
-            site.kafka, site.names.topic("input"), gapless=True, linger_ms=5, max_bytes=write_limit("input")
-        ),
+        KafkaAppender(site.kafka, site.names.topic("input"), gapless=True, linger_ms=5, max_bytes=write_limit("input")),
         site.genesis.partitions,
         choose,
         clock,

@@ -319,7 +319,7 @@ class Reconciler:
         marks = marks_of(job)
         stages = reached_stages(job, contract) if contract.stages else ()
         missing = [f"{item}={verdict}" for item, verdict in delta.items()]
-        signature = intern(" ".join(["due" if due else "pending", *missing, *marks, *stages]))
+        signature = intern(" ".join(["due" if due else "pending", job.phase, *missing, *marks, *stages]))
         if signature == job.signature:
             return
         job.signature = signature

@@ -143,6 +143,8 @@ class Demo:
         services = {name: ports.start_service(name) for name in ("reconciler", "ingest")}
         spent = 0.0
         try:
+            self._follow(services, lambda: self._kinds["control"] >= ports.partitions)
+            self._say("every partition has folded the contract")
             events = ports.send("google-borg", [self._data])
             self._say(f"{events:,} events of {len(truth):,} jobs sent")
             self._follow(services, lambda: self._finished() > len(truth) // 10)

@@ -7,6 +7,7 @@ this one adds up every item. `verify` and the tests hold the two against each ot
 Leaves out: everything that needs no second opinion (Kafka, Redis, votes, publishing).
 """
 
+from finality.core.refold.checking import check_partition
 from finality.core.refold.partition import Refold, Verdict
 
-__all__ = ["Refold", "Verdict"]
+__all__ = ["Refold", "Verdict", "check_partition"]

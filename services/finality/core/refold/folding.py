@@ -59,6 +59,7 @@ class Folding:
         self._said: list[tuple[int, dict[str, Any], Job | None]] = []
         self._fresh: list[Job] = []  # finished or amended in this step
         self._defaults: dict[str, Contract] = {}
+        self.repeats = 0  # records of a source that were there before
 
     # -- what the rules see -------------------------------------------------------------------
 
@@ -128,7 +129,10 @@ class Folding:
                 at = (int(match[3]), int(match[4]))
                 known = self.marks.get(place, (-1, -1))
                 before = (int(match[5]), int(match[6])) if match[5] else (-1, -1)
-                if at <= known or before > known:
+                if at <= known:
+                    self.repeats += 1
+                    return False
+                if before > known:
                     return False
                 self.marks[place] = at
                 return True

@@ -261,7 +261,7 @@ class Life:
         seen, contract = job.evidence, job.contract
         due = "due" if seen.ended or self._is_overdue(job) else "pending"
         missing = [f"{item}={verdict}" for item, verdict in judgement.delta.items()]
-        signature = " ".join([due, *missing, *job.marks, *judgement.stages])
+        signature = " ".join([due, seen.phase, *missing, *job.marks, *judgement.stages])
         if signature == job.signature:
             return
         job.signature = signature

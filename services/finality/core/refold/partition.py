@@ -131,6 +131,16 @@ class Refold:
     # -- comparing ----------------------------------------------------------------------------
 
     @property
+    def repeats(self) -> int:
+        """Input records that the fold dropped, since the same source record was there before."""
+        return self._fold.repeats
+
+    def computed(self, index: int) -> bytes | None:
+        """The own entry at an index that no accepted block covers, None when there is none."""
+        row = self._own.get(index)
+        return None if row is None else row["entry"]
+
+    @property
     def compared(self) -> int:
         """Up to this index the certified and the computed history were compared and are equal."""
         return next(iter(self._certified), self.log.index + 1) - 1
