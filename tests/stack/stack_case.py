@@ -16,7 +16,7 @@ from finality.lab.stack.jars import JarCache, cache_folders, local_repository
 from finality.lab.stack.lock import load_lock
 from finality.lab.stack.process import recorded
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 TOOL = [sys.executable, "-c", "from finality.cli.main import run; run()", "stack"]
 NARROW = ["/bin/sh", "-c", "trap '' XFSZ; ulimit -f 4; exec \"$@\"", "sh"]  # files of 2 or 4 KiB, no more
 

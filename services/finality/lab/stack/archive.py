@@ -12,12 +12,14 @@ import fcntl
 import os
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 __all__ = ["ClassArchive"]
 
-MAKE_S = 180.0
+MAKE_S = 300.0
+KEPT = 3  # archives
 
 
 class ClassArchive:
@@ -49,7 +51,7 @@ class ClassArchive:
 
     def recorded(self) -> None:
         """The broker answers: what it loaded until now is the list. It may go on writing; that does no harm."""
-        if self._growing.exists():
+        with suppress(FileNotFoundError):
             os.replace(self._growing, self._list)
 
     def make(self, progress: Callable[[str], None]) -> None:
@@ -66,8 +68,7 @@ class ClassArchive:
             return
 
     def _dump(self) -> None:
-        for old in (*self._folder.glob("classes-*.jsa"), *self._folder.glob("classes-*.fresh*")):
-            old.unlink(missing_ok=True)  # of a Java or jars that are gone; who has it open keeps it
+        self._clean()
         fresh, classes = self._file.with_suffix(".fresh"), self._file.with_suffix(".fresh.lst")
         whole = self._list.read_text(errors="replace").rpartition("\n")[0]  # the last line may still be written
         lines = [line.partition(" id:")[0] for line in whole.splitlines() if not line.startswith(("#", "@cp"))]
@@ -85,3 +86,11 @@ class ClassArchive:
             self._file.touch()  # an empty one says: not with this Java
         classes.unlink(missing_ok=True)
         fresh.unlink(missing_ok=True)
+
+    def _clean(self) -> None:
+        """Leave a few archives, of other Javas on this machine; what is older goes. Who has one open keeps it."""
+        files = sorted(self._folder.glob("classes-*"), key=lambda file: file.stat().st_mtime, reverse=True)
+        archives = {file.stem for file in [file for file in files if file.suffix == ".jsa"][: KEPT - 1]}
+        for file in files:
+            if file != self._list and file.name.partition(".")[0] not in archives:
+                file.unlink(missing_ok=True)

@@ -121,7 +121,7 @@ class JarCache:
             for jar in wanted:
                 _enter(self._checked(jar, fetch), folder / jar.name)
                 done += jar.size
-                if done - told >= STEP_BYTES or done == total:
+                if done == total or (done - told >= STEP_BYTES and total - done >= STEP_BYTES):
                     told = done
                     self._progress(f"{what}: {_megabytes(done)} of {_megabytes(total)} MB")
 
