@@ -225,8 +225,11 @@ class Reconciler:
     def _leases(self, partition: int, place: _Place, now: int) -> list[Write]:
         options = self._options
         fit = self._is_fit(place, now)
+        lost = place.seat.take_lost_term()
+        if lost:
+            place.out_until = now + options.lease_ms * 1_000_000
         if self._holds_lease(place):
-            if not fit:
+            if lost or not fit:
                 place.out_until = now + options.lease_ms * 1_000_000
                 place.seat.step_down()
                 place.view = None

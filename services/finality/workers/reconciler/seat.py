@@ -10,6 +10,9 @@ Nothing here is needed for safety; acceptance is. The seat keeps leaders out of 
 | LEADER | a certified range, nothing in flight | LEADER: append one BLOCK |
 | LEADER | another term was accepted, or unfit | FOLLOWER, the lease released |
 
+Whoever lost a term to another process sits out one lease: two that both hold a lease (Redis split or forgetful) would
+else depose each other hundreds of times a second, and publish hardly anything.
+
 Rules of the log (each has a mutant that breaks without it): L1 what counts is what was read back and accepted · L2 lead
 only after the own LEADER, by boot id · L3 votes per voter id · L4 no block without its quorum · L5 silence and delivery
 errors prove nothing: read to the end, go on from the accepted tip; append again only after the delivery report, or
@@ -79,6 +82,8 @@ class Seat:
         self._probe = probe
         self._flight: _Flight | None = None
         self._doubt_since = -1  # monotonic ns: read to an end fetched after this before appending again
+        self._sought = 0  # the term that the last own LEADER asked for
+        self._lost_term = False
         self.appended = 0
 
     # -- what came back -----------------------------------------------------------------------
@@ -122,11 +127,18 @@ class Seat:
         mine = tip.term > 0 and tip.boot == self._me.boot
         if self.role is Role.LEADER and not mine:
             self.role = Role.FOLLOWER  # L6
+            self._lost_term = True
         elif self.role is Role.CANDIDATE:
             if mine:
                 self.role = Role.LEADER  # L2
             elif self._flight is None and self._doubt_since < 0:
                 self.role = Role.FOLLOWER
+                self._lost_term = tip.term >= self._sought
+
+    def take_lost_term(self) -> bool:
+        """True once after another process was accepted where this one led or stood for election."""
+        lost, self._lost_term = self._lost_term, False
+        return lost
 
     # -- what goes out ------------------------------------------------------------------------
 
@@ -155,6 +167,7 @@ class Seat:
             term=tip.term + 1,
         )
         self.role = Role.CANDIDATE
+        self._sought = tip.term + 1
         self._append(encode_log_record(leader), LEADER, now, tip.term + 1, 0)
 
     def step_down(self) -> None:
