@@ -22,9 +22,20 @@ class World(Protocol):
     breakers: dict[str, tuple[int, int]]
 
     @property
-    def epoch(self) -> int: ...
-    def say(self, kind: str, entry: dict[str, Any], job: Job | None) -> None: ...
-    def start(self, key: str, what: str, length: int) -> int: ...
-    def contract_of(self, tenant: str, name: str) -> Contract | None: ...
-    def contracts_of(self, tenant: str) -> list[Contract]: ...
-    def default_of(self, tenant: str) -> Contract: ...
+    def epoch(self) -> int:
+        """The epoch in force."""
+
+    def say(self, kind: str, entry: dict[str, Any], job: Job | None) -> None:
+        """One entry of this step."""
+
+    def start(self, key: str, what: str, length: int) -> int:
+        """Begin a duration (ns); the timer's value."""
+
+    def contract_of(self, tenant: str, name: str) -> Contract | None:
+        """Newest version of a contract, None when there is none."""
+
+    def contracts_of(self, tenant: str) -> list[Contract]:
+        """Newest versions of all contracts of a tenant."""
+
+    def default_of(self, tenant: str) -> Contract:
+        """The built-in contract of a tenant."""

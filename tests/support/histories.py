@@ -1,0 +1,357 @@
+"""Histories of one partition, drawn by hypothesis: genesis, contracts of every shape, events, ticks, commands, faults.
+
+A history is a list of numbers. Each is the seed of one record, so hypothesis drops and simplifies records, and a
+failing history shrinks to the few records that matter. All bounds are small (a digest every few records, two finished
+jobs remembered, one event held), so that a few dozen records meet every rule of the fold.
+
+Times are single nanoseconds and durations a few of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from finality.core.contract import compile_contract
+from finality.core.genesis import Genesis, Parameters, Voters, encode_genesis
+from finality.core.inputlog import Home
+from finality.core.records import CAUSE, COMMAND, EVENT, GENESIS, KIND, REJECTED, SOURCE, TICK, Record
+
+HOME = Home("primary", 1)
+PHASES = (
+    *("PENDING", "RUNNING", "RUNNING", "PAUSED", "RETRYING", "CANCELLING", "UNKNOWN"),
+    *("SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED", "FAILED", "CANCELLED", "SKIPPED", "INCONCLUSIVE", "CONTINUED"),
+)
+JOBS = (
+    *("default/a/x/run/1", "default/a/x/run/2", "default/a/x/step/3", "default/b/x/run/4", "default/b/x/run/5"),
+    *("default/b/y/run/6", "other/c/x/run/7", "a%2Fb/c/x/run/%C3%A9", "default/c/x/step/9"),
+)
+CONTRACTS = ("one", "two", "three")
+PREDICATES = (
+    *("rows > 1", "has(metrics.rows) && metrics.rows < 3", "run_time_ms >= 0", "phase == 'SUCCEEDED'"),
+    *("labels.team == 'red'", "name.matches('^n[0-9]')", "!fenced", "attempts < 3 || parts > 1", "size(labels) > 0"),
+    *("word.contains('a') && reason != ''", "latency_ms < 1 && retries == 0"),
+)
+COMMAND_IDS = ("-", "+", "", "0" * 32)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@dataclass
+class Shape:
+    """What may be in a history. timeless: neither clocks nor order may matter (see `any_order`)."""
+
+    timeless: bool = False
+    malformed: bool = True
+    records: int = 40
+
+
+@dataclass
+class History:
+    """genesis: its bytes. records: what follows the genesis record, in order."""
+
+    genesis: bytes
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def all(self) -> list[Record]:
+        """With the genesis record."""
+        return [Record(0, 0, None, self.genesis, ((KIND, GENESIS),)), *self.records]
+
+
+@st.composite
+def histories(draw: st.DrawFn, shape: Shape | None = None) -> History:
+    """A whole history."""
+    shape = shape or Shape()
+    setup = Random(draw(seeds))
+    rows = draw(st.lists(seeds, min_size=1, max_size=shape.records))
+    return build(setup, rows, shape)
+
+
+def build(setup: Random, rows: Sequence[int], shape: Shape) -> History:
+    """The history that a setup and the seeds of its records give."""
+    history = History(genesis_of(setup, shape))
+    writer = _Writer(shape, setup.choice(JOBS), not shape.timeless and setup.random() < 0.3)
+    for name in CONTRACTS[: setup.choice((0, 1, 1, 2, 3))]:
+        history.records.append(writer.contract(setup, name))
+    history.records += [writer.record(Random(seed)) for seed in rows]
+    return history
+
+
+def genesis_of(rng: Random, shape: Shape) -> bytes:
+    """Genesis with small bounds; one that forgets nothing for timeless histories."""
+    huge = str(10**18)
+    parameters = Parameters(
+        digest_every=rng.choice((2, 5, 7, 1000)),
+        hold_for=str(rng.choice((3, 9))),
+        hold_max=rng.choice((1, 2, 5)),
+        log_time="events" if rng.random() < 0.4 and not shape.timeless else "ticks",
+        max_finished=10**6 if shape.timeless else rng.choice((1, 2, 10**6)),
+        memory=huge if shape.timeless else rng.choice(("5", "20", huge)),
+        settle=rng.choice(("0", "0", "3")) if not shape.timeless else "0",
+    )
+    sites = (Voters(1, "primary", ("r1",)), Voters(2, "dr", ("d1", "d2", "d3")))
+    return encode_genesis(
+        Genesis(
+            generation=1,
+            log_time=str(rng.choice((0, 3, 3_599_999_999_990))),
+            nonce="n",
+            parameters=parameters,
+            partitions=1,
+            site="primary",
+            sites=sites,
+        )
+    )
+
+
+class _Writer:
+    """Numbers commands and gives records their source coordinates."""
+
+    def __init__(self, shape: Shape, favourite: str, coordinates: bool) -> None:
+        self.shape = shape
+        self.favourite = favourite
+        self.coordinates = coordinates
+        self.place = (1, 0)
+        self.sent: dict[int, int] = {}
+        self.orders: list[tuple[str, str, str]] = []  # contract, version, action of each compensation
+
+    # -- records ------------------------------------------------------------------------------
+
+    def record(self, rng: Random) -> Record:
+        """One record from its seed."""
+        dice = rng.random()
+        if self.shape.timeless:
+            return self._event(rng)
+        if dice < 0.18:
+            return _record(TICK, json.dumps({"at": self._tick(rng)}).encode())
+        if dice < 0.25:
+            return self._command(rng)
+        if self.shape.malformed and dice < 0.30:
+            return self._malformed(rng)
+        return self._event(rng)
+
+    def _tick(self, rng: Random) -> str:
+        base = rng.choice((0, 0, 0, 3_600_000_000_000))
+        return str(base + rng.randrange(60))
+
+    def _event(self, rng: Random) -> Record:
+        event = event_of(rng, self.shape, self.favourite)
+        if "answers" in event and self.orders and rng.random() < 0.8:
+            event["answers"]["command"] = self._command_id(rng, event["job"])
+        value = json.dumps(event).encode()
+        headers: list[tuple[str, bytes | None]] = [(KIND, EVENT)]
+        if self.coordinates:
+            headers.append((SOURCE, self._source(rng)))
+        return Record(0, 0, b"k" if rng.random() < 0.5 else None, value, tuple(headers))
+
+    def _command_id(self, rng: Random, job: str) -> str:
+        """A command that one of the contracts may have given."""
+        parts = ["finality/command/1", job, *rng.choice(self.orders), rng.choice("1112")]
+        return sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    def _source(self, rng: Random) -> bytes:
+        partition = rng.randrange(2)
+        known = self.sent.get(partition, -1)
+        offset = max(0, known + rng.choice((1, 1, 1, 1, 2, 0, -1)))
+        self.sent[partition] = max(offset, known)
+        before = max(0, offset - rng.choice((1, 1, 1, 0, -1)))
+        tail = f"^{offset}" if known < 0 or rng.random() < 0.1 else f"<{before}.0"
+        return f"topic {partition} 0 {offset}.{rng.choice((0, 0, 1))} {tail}".encode()
+
+    def _malformed(self, rng: Random) -> Record:
+        junk = rng.choice(
+            (
+                *(b"", b"\xff", b"[]", b'{"job":"a/b/c/d/e","phase":"DONE"}', b'{"job":"a"}', b'{"jb":"a/b/c/d/e"}'),
+                *(b'{"job":"a/b/c/d/e","at":"01"}', b'{"job":"a/b/c/d/e","at":"9223372036854775808"}'),
+                *(b'{"job":"a/b/c/d/e","word":"\\ud800"}', b'{"job":"a/b/c/d/\\u0000"}', b'{"job":"a/b/c/d/e"}x'),
+                *(b'{"job":"a/b/c/d/e","attempt":1.0}', b'{"job":"a/b/c/d/e","metrics":{"m":"1e3"}}'),
+                *(b'{"at":"7"}', b'{"at":"5_0"}', b'{"at":" 50"}', b'{"at":"50","x":1}', b'{"at":"-5"}', b'{"at":50}'),
+                *(b'{"job":"a/b/c/d/e","lease":{"op":"take","holder":"h"}}', b'{"job":"a/b/c/d/e","parent":"p"}'),
+                *(b'{"job":"a/b/c/d/e","reason":"no"}', b'{"job":"a/b/c/d/e","answers":{"command":"c"}}'),
+                b'{"job":"a/b/c/d/e","word":"' + b"w" * rng.choice((256, 257, 70_000)) + b'"}',
+                b'{"job":"a/b/c/d/e","x":' + b"[" * 3000 + b"]" * 3000 + b"}",
+            )
+        )
+        kind = rng.choice((EVENT, EVENT, EVENT, REJECTED, TICK, COMMAND, b"novel"))
+        cause = rng.choice((b"BAD_ROW", b"bad row", b"", b"X" * 70))
+        headers: tuple[tuple[str, bytes | None], ...] = ((KIND, kind), (CAUSE, cause))
+        if rng.random() < 0.3:
+            headers += ((SOURCE, rng.choice((b"", b"t 0 0 0.0", b"t x 0 0.0 ^0", b"t 0 0 1_0.0 ^0", b"t 0 0 5.0 ^5"))),)
+        return Record(0, 0, None, junk if rng.random() < 0.9 else None, headers)
+
+    # -- commands -----------------------------------------------------------------------------
+
+    def contract(self, rng: Random, name: str) -> Record:
+        """A command that applies a contract of any shape."""
+        document = contract_of(rng, name, self.shape)
+        version = compile_contract(json.dumps(document).encode()).version
+        self.orders += [(name, version, row["action"]) for row in document["spec"].get("compensations", [])]
+        return self._numbered({"document": document, "op": "contract"})
+
+    def _numbered(self, body: dict[str, Any]) -> Record:
+        epoch, number = self.place
+        self.place = (epoch, number + 1)
+        command = {"epoch": epoch, "number": number + 1, **body}
+        return _record(COMMAND, json.dumps(command).encode())
+
+    def _command(self, rng: Random) -> Record:
+        dice = rng.random()
+        name = rng.choice(CONTRACTS)
+        if dice < 0.45:
+            return self.contract(rng, name)
+        if dice < 0.55:
+            return self._numbered({"name": name, "op": "contract-delete", "tenant": "default"})
+        if dice < 0.65:
+            site, generation = rng.choice((("dr", 1), ("primary", 1), ("primary", 2)))
+            self.place = (self.place[0] + rng.choice((0, 1, 2)), rng.choice((0, 0, 0, 1)))
+            command = {"epoch": self.place[0], "generation": generation, "number": self.place[1], "op": "epoch"}
+            return _record(COMMAND, json.dumps({**command, "site": site}).encode())
+        if dice < 0.8:
+            quorum = rng.choice((1, 1, 2))
+            voters = rng.choice((["r1"], ["r1", "r2"], ["r1", "r1"], []))
+            sites = [
+                {"quorum": quorum, "site": "primary", "voters": voters},
+                {"quorum": 1, "site": rng.choice(("dr", "dr", "mars")), "voters": ["d1"]},
+            ]
+            return self._numbered({"op": "voters", "sites": sites[: rng.choice((2, 2, 1))]})
+        choices = (
+            *({"fold": 1, "op": "fold"}, {"fold": 2, "op": "fold"}, {"namespace": "drill", "op": "namespace"}),
+            *({"namespace": "No", "op": "namespace"}, {"op": "dance"}, {"op": "contract"}, {"op": "x", "y": 1}),
+            {
+                "document": contract_of(rng, name, self.shape),
+                "if_version": rng.choice(("", "0" * 12)),
+                "op": "contract",
+            },
+            {"document": {**contract_of(rng, name, self.shape), "kind": "Nothing"}, "op": "contract"},
+            {"document": _deep(rng.choice((40, 62, 63, 100))), "op": "contract"},
+        )
+        return self._numbered(rng.choice(choices))
+
+
+def _deep(levels: int) -> Any:
+    tree: Any = 1
+    for _ in range(levels):
+        tree = [tree]
+    return tree
+
+
+def _record(kind: bytes, value: bytes) -> Record:
+    return Record(0, 0, None, value, ((KIND, kind),))
+
+
+# -- events --------------------------------------------------------------------------------------
+
+
+def event_of(rng: Random, shape: Shape, favourite: str) -> dict[str, Any]:
+    """One event. In a timeless history a job has one name and one set of labels."""
+    job = favourite if rng.random() < 0.5 else rng.choice(JOBS)
+    event: dict[str, Any] = {"job": job}
+
+    def sometimes(chance: float, name: str, value: Any) -> None:
+        if rng.random() < chance:
+            event[name] = value
+
+    at = rng.randrange(30)
+    sometimes(0.85, "at", str(at))
+    sometimes(0.8, "phase", rng.choice(PHASES))
+    sometimes(0.3, "word", rng.choice(("done", "läuft", 'a "b"\\\n', "\u2028\U0001f600", "")))
+    sometimes(0.2, "reason", rng.choice(("OOM", "ERROR", "")))
+    sometimes(0.3, "start", str(at - rng.randrange(5)))
+    sometimes(0.2, "created", str(at - rng.randrange(9)))
+    sometimes(0.2, "end", str(at + rng.randrange(3)))
+    sometimes(0.3, "attempt", rng.randrange(4))
+    sometimes(0.45, "revision", str(rng.randrange(6)))
+    sometimes(0.1, "revision_epoch", str(rng.randrange(3)))
+    sometimes(0.2, "metrics", {rng.choice(("rows", "loss", "é")): rng.choice(("0", "1.50", "-0.0", "2", "007", "3"))})
+    sometimes(0.2, "conditions", {rng.choice("ABC"): rng.random() < 0.8, rng.choice("ABC"): True})
+    sometimes(0.15, "parts", [rng.choice("pqr") for _ in range(rng.randrange(3))])
+    sometimes(0.05, "deleted", True)
+    sometimes(0.05, "snapshot", True)
+    sometimes(0.05, "max_attempts", 3)
+    if rng.random() < 0.04:
+        event |= _crowd(rng)
+    family = {JOBS[1]: JOBS[0], JOBS[2]: JOBS[1], JOBS[4]: JOBS[3], JOBS[8]: JOBS[0]}
+    if job in family and (shape.timeless or rng.random() < 0.7):
+        event[("root", "parent")[job == JOBS[4]]] = family[job]
+    if shape.timeless:
+        event["name"] = "n" + job[-1]
+        event["labels"] = {"team": "red"} if job[-1] in "147" else {}
+        return event
+    sometimes(0.2, "name", rng.choice(("n1", "m", "é")))
+    sometimes(0.2, "labels", {"team": rng.choice(("red", "blue"))})
+    step = rng.choice(("grant", "grant", "keep", "release"))
+    sometimes(0.15, "lease", {"holder": rng.choice(("h1", "h2", "")), "op": step})
+    sometimes(0.15, "holder", rng.choice(("h1", "h2")))
+    sometimes(0.2, "answers", {"command": rng.choice(COMMAND_IDS), "ok": rng.random() < 0.4})
+    return event
+
+
+def _crowd(rng: Random) -> dict[str, Any]:
+    """An event that alone meets a bound."""
+    return rng.choice(
+        (
+            {"metrics": {f"m{number:03}": "1" for number in range(70)}},
+            {"conditions": {f"c{number:03}": True for number in range(70)}},
+            {"parts": [f"part{number}" for number in range(4100)]},
+        )
+    )
+
+
+# -- contracts -----------------------------------------------------------------------------------
+
+
+def contract_of(rng: Random, name: str, shape: Shape) -> dict[str, Any]:
+    """A sound contract document of any shape; without rules of time for timeless histories."""
+    spec: dict[str, Any] = {}
+
+    def sometimes(chance: float, key: str, value: Any) -> None:
+        if rng.random() < chance:
+            spec[key] = value
+
+    selector: dict[str, Any] = {}
+    for key, words in (("source", "abc"), ("kind", ("run", "step")), ("job", ("n*", "n1", "*", "[mn]?", "[!n]*"))):
+        if rng.random() < 0.3:
+            selector[key] = rng.choice(words)
+    if rng.random() < 0.15:
+        selector["labels"] = {"team": "red"}
+    sometimes(0.7, "selector", selector)
+    target: dict[str, Any] = {"phase": rng.choice(("SUCCEEDED", "SUCCEEDED", "FAILED", "CANCELLED"))}
+    if rng.random() < 0.4:
+        bounds = (">= 1", "≤ 2 ms", "< 1.50", "!= 2", "== 1500 ms", "> 0 %")
+        target["metrics"] = {key: rng.choice(bounds) for key in ("rows", "loss")[: rng.randrange(1, 3)]}
+    sometimes(0.8, "targetState", target)
+    limits = {"runTime": rng.choice(("2ns", "1h")), "latency": "4ns", "retries": rng.randrange(2)}
+    sometimes(0.5, "limits", {key: limits[key] for key in limits if rng.random() < 0.5})
+    sometimes(0.3, "stages", ["A", "B", "C"][: rng.randrange(1, 4)])
+    chosen = rng.sample(PREDICATES, rng.randrange(1, 3))
+    sometimes(0.3, "predicates", [{"name": f"p{at}", "cel": cel} for at, cel in enumerate(chosen)])
+    sometimes(0.35, "reconcilePolicy", "strict")
+    sometimes(0.3, "cascade", {"parent": "root"})
+    spec["settle"] = "none" if shape.timeless else rng.choice(("none", "none", "0s", "3ns", "7ns"))
+    if not shape.timeless:
+        sometimes(0.4, "deadline", rng.choice(("4ns", "12ns")))
+        sometimes(0.25, "jobLease", {"ttl": "6ns", "keepAlive": "2ns", "longestStep": "4ns"})
+        holding = {"revisions": "contiguous", "holdMax": rng.randrange(1, 4), "holdFor": rng.choice(("3ns", "8ns"))}
+        sometimes(0.45, "ordering", {key: holding[key] for key in holding if key == "revisions" or rng.random() < 0.6})
+        sometimes(0.2, "follow", "latest")
+        sometimes(0.2, "livenessProbe", {"httpGet": {"url": "http://m/h"}})
+        sometimes(0.5, "compensations", [_compensation(rng, at) for at in range(rng.randrange(1, 4))])
+    metadata = {"name": name} if rng.random() < 0.9 or shape.timeless else {"name": name, "tenant": "other"}
+    return {"apiVersion": "finality.dev/v1alpha1", "kind": "StatefulJob", "metadata": metadata, "spec": spec}
+
+
+def _compensation(rng: Random, at: int) -> dict[str, Any]:
+    return {
+        "on": rng.choice(("VIOLATED", "VIOLATED", "EXPIRED", "UNPROVEN")),
+        "action": f"act{at}",
+        "backoff": rng.choice(("0s", "2ns", "5ns")),
+        "budget": rng.randrange(1, 4),
+        "expires": rng.choice(("4ns", "9ns")),
+        "breaker": rng.randrange(1, 4),
+    }
