@@ -26,7 +26,7 @@ from finality.kafka.control import append_command, read_control
 from finality.kafka.tail import read_to_end
 from finality.sources.registry import source_by_name
 
-__all__ = ["apply_contract"]
+__all__ = ["app", "apply_contract"]
 
 _WAIT_S = 30.0
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -16,7 +18,19 @@ import typer
 from finality import __version__
 from finality.core.errors import FinalityError
 
-__all__ = ["command_line", "run"]
+__all__ = ["COMMANDS", "command_line", "run"]
+
+COMMANDS: Mapping[str, tuple[str, str]] = {  # in the order of help: where each lives in this room
+    "demo": ("demo", "demo"),
+    "stack": ("stack", "app"),
+    "setup": ("setup", "app"),
+    "run": ("services", "run"),
+    "replay": ("replay", "replay"),
+    "sources": ("sources", "app"),
+    "contracts": ("contract_commands", "app"),
+    "jobs": ("jobs", "app"),
+    "verify": ("verify", "verify"),
+}
 
 
 def _version(value: bool) -> None:
@@ -40,11 +54,9 @@ def _globals(
         os.environ["FINALITY_DEBUG"] = "1"
 
 
-def command_line() -> typer.Typer:
-    """All commands. They are imported here and not with the module, so that an error in one of them is a line too."""
-    from finality.cli import contract_commands, contracts, demo, jobs, replay, services, setup, sources, stack, verify
-
-    assert contract_commands  # adds its commands to `contracts`
+def command_line(only: str = "") -> typer.Typer:
+    """All commands, or that one where its name is known: clients of Kafka and Redis take a second to load, and
+    `finality sources check` needs none of them."""
     app = typer.Typer(
         name="finality",
         no_args_is_help=True,
@@ -53,15 +65,14 @@ def command_line() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_globals)
-    app.add_typer(stack.app, name="stack")
-    app.add_typer(setup.app, name="setup")
-    app.add_typer(sources.app, name="sources")
-    app.add_typer(contracts.app, name="contracts")
-    app.add_typer(jobs.app, name="jobs")
-    app.command("run")(services.run)
-    app.command("replay")(replay.replay)
-    app.command("verify")(verify.verify)
-    app.command("demo")(demo.demo)
+    for name, (module, attribute) in COMMANDS.items():
+        if only in COMMANDS and name != only:
+            continue
+        found = getattr(import_module(f"finality.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
 
 
@@ -69,7 +80,7 @@ def run() -> None:
     """Entry point of the `finality` script. Never returns; see the exit codes above. Ctrl-C: 130, as shells have it."""
     code = 1
     try:
-        code = command_line()(standalone_mode=False) or 0
+        code = command_line(_first_word(sys.argv[1:]))(standalone_mode=False, prog_name="finality") or 0
         sys.stdout.flush()
     except FinalityError as error:
         code = _say(str(error), error.exit_code)
@@ -91,6 +102,12 @@ def run() -> None:
     sys.exit(code)
 
 
+def _first_word(words: Sequence[str]) -> str:
+    """The command's name, "" where it may be the value of an option."""
+    known = [word for word in words[:1] if not word.startswith("-")]
+    return known[0] if known else ""
+
+
 def _say(line: str, code: int) -> int:
     """One line for people; with --debug the trace before it."""
     if "--debug" in sys.argv or os.environ.get("FINALITY_DEBUG"):
@@ -102,8 +119,7 @@ def _say(line: str, code: int) -> int:
 def _say_usage(error: typer.TyperException) -> int:
     """What was wrong in the words of the command line, and where its help is; a bare group shows its help."""
     context = getattr(error, "ctx", None)
-    if context is not None and not context.args and type(error).__name__ == "NoArgsIsHelpError":
-        context.get_help()  # which prints it
+    if type(error).__name__ == "NoArgsIsHelpError":  # it has printed the help when it was made
         return error.exit_code
     command = context.command_path if context is not None else "finality"
     words = _line(error.format_message()).replace("Value error, ", "").rstrip(".")

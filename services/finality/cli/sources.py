@@ -145,6 +145,8 @@ def _reader_of(path: Path, sources: dict[str, Source]) -> Source:
         if known and (best is None or known > best[0]):
             best = (known, candidate)
     if best is None:
+        if not path.stat().st_size:
+            raise UsageError(f"{path}: the file is empty; name one with job events")
         raise UsageError(f"{path}: no source knows these records; name one with --source (finality sources list)")
     return best[1]
 
