@@ -253,12 +253,12 @@ def _body(block: dict[str, Any], text: str, before: Log) -> tuple[Log, list[LogR
             return "ORDER"
         if len(entry) > 65_536:
             return "ENTRY_SIZE"
-        if control:
-            return "CUT"
         place, index = (position, ordinal), before.index + len(rows) + 1
         chain = extend_chain(before.stream, index, chain, position, ordinal, before.fold, entry)
         rows.append(LogRow(index, position, ordinal, entry, chain))
         if b'"kind":"control"' in entry:
+            if len(rows) < len(raw):
+                return "CUT"
             control = entry
     if chain.hex() != block["chain"]:
         return "CHAIN"
