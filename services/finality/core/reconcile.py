@@ -26,17 +26,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from sys import intern
+from typing import NamedTuple
 
-from finality.core import compensate
+from finality.core import barrier, compensate
 from finality.core.contract import Contract, select
 from finality.core.entries import DeltaEntry, Entry, OutcomeEntry
-from finality.core.evaluate import evaluate
-from finality.core.event import ENDED, Event, decode_event, encode_event
-from finality.core.job import CASCADED, EXPIRED, LEASE_LOST, NO_TIME, PASSED_GAP, Job, text
-from finality.core.jobkey import parse_job_key
+from finality.core.event import ENDED, Event
+from finality.core.job import CASCADED, EXPIRED, Job, text
+from finality.core.jobkey import source_and_kind
+from finality.core.joblease import fold_lease, lose
 from finality.core.state import State
 from finality.core.timers import CASCADE, COMMAND, DEADLINE, HOLD, LEASE, SETTLE
-from finality.core.verdict import evidence_of, marks_of, outcome_of, reached_stages
+from finality.core.verdict import judge, marks_of, outcome_of, reached_stages
 
 __all__ = ["LIFE", "MAX_CASCADE", "Reconciler"]
 
@@ -50,6 +51,16 @@ LIFE = tuple(
 MAX_CASCADE = 1000
 
 
+class Lack(NamedTuple):
+    """What a delta says. signature: equal for two deltas that say the same."""
+
+    actual: dict[str, str]
+    delta: dict[str, str]
+    marks: tuple[str, ...]
+    stages: tuple[str, ...]
+    signature: str
+
+
 class Reconciler:
     """Decides about jobs. `emit` collects entries; `counts` is for metrics."""
 
@@ -58,6 +69,7 @@ class Reconciler:
         self._emit = emit
         self._counts = counts
         self._ended_roots: list[str] = []
+        self._waiting: dict[Contract, dict[str, Lack]] = {}
 
     # -- evidence -----------------------------------------------------------------------------
 
@@ -105,15 +117,18 @@ class Reconciler:
         return ""
 
     def _take(self, job: Job, contract: Contract, event: Event, at: int) -> str:
-        if contract.contiguous and event.revision and self._hold(job, contract, event):
-            return ""
+        if contract.contiguous and event.revision:
+            held = barrier.hold(self.state, job, contract, event)
+            if held is not None:
+                self.settle(job, contract, moved=False if held else barrier.pass_gap(job))
+                return ""
         code = ""
         counts = True
         if contract.job_lease is not None:
-            code, counts = self._lease(job, contract, event)
+            code, counts = fold_lease(self.state, job, contract.job_lease, event)
         moved = job.merge(event, at, counts)
         if contract.contiguous and event.revision:
-            moved = self._applied(job, event) or moved
+            moved = barrier.applied(job, event) or moved
         if event.answers is not None:
             compensate.answered(self.state, job, contract, event.answers)
         self.settle(job, contract, moved)
@@ -124,8 +139,8 @@ class Reconciler:
         contracts = self.state.latest.get(tenant)
         if not contracts:
             return self.state.default(tenant)
-        parts = parse_job_key(event.job)
-        chosen = select(contracts.values(), parts.source, parts.kind, event.name, event.labels)
+        source, kind = source_and_kind(event.job.rpartition("/")[0])
+        chosen = select(contracts.values(), source, kind, event.name, event.labels)
         return chosen if chosen is not None else self.state.default(tenant)
 
     def _follow(self, job: Job, contract: Contract) -> Contract:
@@ -134,87 +149,6 @@ class Reconciler:
             return contract
         job.contract = newest
         return newest
-
-    # -- held revisions -----------------------------------------------------------------------
-
-    def _hold(self, job: Job, contract: Contract, event: Event) -> bool:
-        """True when the event was held behind a missing revision, and the job looked at again."""
-        extra = job.more()
-        epoch, revision = int(event.revision_epoch or 0), int(event.revision)
-        known_epoch, greatest = extra.revisions
-        if greatest < 0 or epoch != known_epoch or revision <= greatest + 1:
-            return False
-        held = (revision, encode_event(event).decode())
-        if held not in extra.held:
-            extra.held.append(held)
-            extra.held.sort()
-        bound = contract.hold_max if contract.hold_max is not None else self.state.parameters.hold_max
-        if len(extra.held) > bound:
-            self.let_go(job, contract)
-            return True
-        if not extra.hold:
-            wait = contract.hold_for if contract.hold_for is not None else int(self.state.parameters.hold_for)
-            extra.hold = self.state.timers.start(self.state.log_time, job.key, HOLD, wait)
-        self.settle(job, contract, moved=False)
-        return True
-
-    def _applied(self, job: Job, event: Event) -> bool:
-        """A revision was merged: merge the held ones that now follow. True when the phase moved."""
-        extra = job.more()
-        moved = False
-        epoch, revision = int(event.revision_epoch or 0), int(event.revision)
-        known_epoch, greatest = extra.revisions
-        if epoch > known_epoch or greatest < 0:
-            while extra.held:  # the source began to count again: what it left out will not come
-                job.flags |= PASSED_GAP
-                moved = self._merge_held(job) or moved
-            extra.revisions = (epoch, revision)
-        elif epoch == known_epoch:
-            extra.revisions = (epoch, max(greatest, revision))
-        while extra.held and extra.held[0][0] <= extra.revisions[1] + 1:
-            moved = self._merge_held(job) or moved
-        if not extra.held:
-            extra.hold = 0
-        return moved
-
-    def let_go(self, job: Job, contract: Contract) -> None:
-        """The bound of a gap is met: merge all held events in order, and mark it."""
-        extra = job.more()
-        job.flags |= PASSED_GAP
-        moved = False
-        while extra.held:
-            moved = self._merge_held(job) or moved
-        extra.hold = 0
-        self.settle(job, contract, moved)
-
-    def _merge_held(self, job: Job) -> bool:
-        extra = job.more()
-        _, packed = extra.held.pop(0)
-        event = decode_event(packed.encode())
-        epoch, greatest = extra.revisions
-        extra.revisions = (epoch, max(greatest, int(event.revision)))
-        return job.merge(event, int(event.at) if event.at else NO_TIME)
-
-    # -- job leases ---------------------------------------------------------------------------
-
-    def _lease(self, job: Job, contract: Contract, event: Event) -> tuple[str, bool]:
-        """Fold a step of a job lease: (rejection code or "", whether the event's phase counts)."""
-        extra = job.more()
-        assert contract.job_lease is not None
-        step = event.lease
-        timers = self.state.timers
-        if step is not None:
-            free = not extra.holder or extra.holder == step.holder
-            if not free or (step.op != "grant" and extra.holder != step.holder):
-                return "LEASE_REFUSED", False
-            extra.holder = "" if step.op == "release" else step.holder
-            extra.lease = 0
-            if extra.holder:
-                job.flags &= ~LEASE_LOST
-                extra.lease = timers.start(self.state.log_time, job.key, LEASE, contract.job_lease.ttl)
-        if event.holder and event.holder != extra.holder:
-            return "NO_LEASE", False
-        return "", True
 
     # -- decisions ----------------------------------------------------------------------------
 
@@ -270,9 +204,8 @@ class Reconciler:
             extra = job.extra
             extra.hold = extra.lease = extra.command_timer = 0
             extra.command = ""
-            while extra.held:
-                job.flags |= PASSED_GAP
-                self._merge_held(job)
+            if extra.held:
+                barrier.pass_gap(job)
             if extra.root:
                 self._leave_family(job)
         job.signature = ""
@@ -289,7 +222,7 @@ class Reconciler:
             self._ended_roots.clear()
 
     def _outcome(self, job: Job, contract: Contract, kind: str, flag: int = 0) -> OutcomeEntry:
-        actual, delta = evaluate(contract, evidence_of(job, contract))
+        actual, delta = judge(job, contract)
         outcome = outcome_of(job, contract, delta, job.flags | flag)
         extra = job.extra
         return OutcomeEntry(
@@ -314,28 +247,33 @@ class Reconciler:
 
     def _publish_delta(self, job: Job, contract: Contract) -> None:
         """Publish what is missing, if that differs from what was published last."""
-        actual, delta = evaluate(contract, evidence_of(job, contract))
         due = job.phase in ENDED or 0 < job.deadline <= self.state.log_time
-        marks = marks_of(job)
-        stages = reached_stages(job, contract) if contract.stages else ()
-        missing = [f"{item}={verdict}" for item, verdict in delta.items()]
-        signature = intern(" ".join(["due" if due else "pending", job.phase, *missing, *marks, *stages]))
-        if signature == job.signature:
+        plain = contract.owes_times_only and not due and job.extra is None and not job.flags and not job.rivals
+        lack = self._lack_of_phase(job, contract) if plain else _lack(job, contract, due)
+        if lack.signature == job.signature:
             return
-        job.signature = signature
+        job.signature = lack.signature
         entry = DeltaEntry(
-            actual,
+            lack.actual,
             "due" if due else "pending",
             (contract.name, contract.version),
-            delta,
+            lack.delta,
             contract.expected,
             job.key,
-            marks,
+            lack.marks,
             job.phase,
-            stages,
+            lack.stages,
             str(self.state.log_time),
         )
         self._emit(entry, job)
+
+    def _lack_of_phase(self, job: Job, contract: Contract) -> Lack:
+        """While nothing has ended, a contract on phase and times lacks the same in every plain job of a phase."""
+        known = self._waiting.setdefault(contract, {})
+        lack = known.get(job.phase)
+        if lack is None:
+            lack = known[job.phase] = _lack(job, contract, due=False)
+        return lack
 
     # -- families -----------------------------------------------------------------------------
 
@@ -425,18 +363,26 @@ class Reconciler:
         elif extra is not None:
             if kind == HOLD and extra.hold == due:
                 state.touch(job)
-                self.let_go(job, contract)
+                self.settle(job, contract, barrier.pass_gap(job))
             elif kind == LEASE and extra.lease == due:
                 state.touch(job)
-                extra.lease = 0
-                extra.holder = ""
-                job.flags |= LEASE_LOST
+                lose(job)
                 self._publish_delta(job, contract)
             elif kind == COMMAND and extra.command_timer == due:
                 state.touch(job)
                 compensate.timed_out(state, job, contract)
                 if len(extra.command) <= 1:
                     self.conclude(job, contract, 0)
+
+
+def _lack(job: Job, contract: Contract, due: bool) -> Lack:
+    """What a job lacks now, and the text by which two such answers are told apart."""
+    actual, delta = judge(job, contract)
+    marks = marks_of(job)
+    stages = reached_stages(job, contract) if contract.stages else ()
+    missing = [f"{item}={verdict}" for item, verdict in delta.items()]
+    signature = intern(" ".join(["due" if due else "pending", job.phase, *missing, *marks, *stages]))
+    return Lack(actual, delta, marks, stages, signature)
 
 
 def _said(entry: OutcomeEntry) -> tuple[object, ...]:
