@@ -2,7 +2,7 @@
 
 A vote is not a promise but a *fact*: "at index n I computed chain value h, at this input position, with this input
 chain". A fact may be lost, repeated, read late or outlive its author, and stays true. So the store that carries facts
-may lose everything: certifying only ever *waits* for facts, it never relies on one being absent.
+may lose everything (I7): certifying only ever *waits* for facts, it never relies on one being absent.
 
 A voter is an id, not a process: two processes or two boots of one id have one vote between them. A voter that showed
 two values at an index has lost the right to speak about that index and all behind it, until its row is dropped.

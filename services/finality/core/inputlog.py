@@ -2,7 +2,7 @@
 
 A topic generation is *active* while the tip's epoch names it. Active, it takes only records without a copy header, the
 next position each; otherwise only copied ones whose position is the next. Everybody who reads an input partition runs
-this one function, so all of them number the records alike, at every site, whatever lies in the log beside them.
+this one function, so all of them number the records alike, at every site, whatever lies in the log beside them (I10).
 
 Repeats of a source record are accepted and numbered; dropping them is the fold's work, which alone knows the source
 marks. So a copier needs nothing but the tip to go on.

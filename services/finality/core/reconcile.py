@@ -18,7 +18,7 @@ The life of a job, as a table (`LIFE`) from which the documents draw it:
 | compensating | newer evidence | open or settling |
 | compensating | answer failed or command expired | compensating, or final when the budget is used |
 | open, settling, compensating | its root ended | final (CANCELLED) |
-| final | late evidence | final, with an amendment when it changes what was said |
+| final | late evidence | final, with an amendment when it changes what was said (I12) |
 """
 
 from __future__ import annotations

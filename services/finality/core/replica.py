@@ -7,7 +7,8 @@ quorum did, and says at which index and whether its input or its fold differs. Q
 restart computes it again.
 
 Invariants held here: I1 same input prefix, same entries (compared at every block) · I6 blocks are built only from the
-window, on a tip equal to the own chain · I8 quarantine is derived.
+window, on a tip equal to the own chain; so nothing is published that the own fold has not computed (I9) · I8 quarantine
+is derived.
 """
 
 from __future__ import annotations

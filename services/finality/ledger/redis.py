@@ -1,7 +1,7 @@
 """The ledger in Redis: one lease, one proposal and one row per voter for each partition, all under one hash tag.
 
-Safety does not live here. Whatever Redis forgets, repeats, brings back or answers late, a block counts because the log
-accepts it; so there is no persistence to configure, no WAIT, no lock over a majority of servers.
+Safety does not live here (I7). Whatever Redis forgets, repeats, brings back or answers late, a block counts because the
+log accepts it; so there is no persistence to configure, no WAIT, no lock over a majority of servers.
 
 With several servers everything is written to all and read from all that answer:
 
