@@ -38,7 +38,7 @@ LINT = [
     Group("imports", [str(BIN / "lint-imports")], 2),
 ]
 PURE = [Group("unit and property", pytest("tests/unit", "tests/property"), 8)]
-DEMO = [Group("end to end", pytest("tests/stack/test_demo.py"), 5)]
+DEMO = [Group("end to end", pytest("tests/stack/test_demo.py"), 6)]
 SERVERS = [
     Group("servers", pytest("tests/stack", "--ignore=tests/stack/test_demo.py"), 20),
     Group("faults", pytest("tests/faults"), 15),

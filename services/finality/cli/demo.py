@@ -86,7 +86,7 @@ def demo(
 
     Example: finality demo --json figures.json
     """
-    stack = Stack.start(Path(".finality/stack"), _fresh_name(), progress=note)
+    stack = Stack.start(Path(".finality/demo"), _fresh_name(), tied=not keep, progress=note)
     try:
         context = load_context(str(stack.context_path))
         apply_setup(context, _PARTITIONS, "events", "primary", memory_days=3650)
