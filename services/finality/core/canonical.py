@@ -51,6 +51,7 @@ _ITEM_TAG = b"finality/item/1"
 
 _CHAIN = struct.Struct(">16s32sQ32sQII32s")
 _INPUT = struct.Struct(">16s32sQIiiI")
+_HEADER = struct.Struct(">Ii")
 
 
 def check_domain(value: Any, path: str = "$") -> None:
@@ -117,9 +118,10 @@ def input_next(
     packed = b""
     for name, content in headers:
         raw = name.encode()
-        body = content if content is not None else b""
-        size = -1 if content is None else len(body)
-        packed += struct.pack(">Ii", len(raw), size) + raw + body
+        if content is None:
+            packed += _HEADER.pack(len(raw), -1) + raw
+        else:
+            packed += _HEADER.pack(len(raw), len(content)) + raw + content
     key_size = -1 if key is None else len(key)
     value_size = -1 if value is None else len(value)
     head = _INPUT.pack(_INPUT_TAG, previous, position, len(headers), key_size, value_size, len(packed))

@@ -79,6 +79,7 @@ class Contract:
     """One version of one contract. Immutable: nobody assigns to it, and copies are the same object.
 
     Times in ns. settle: 0 = none. hold_max, hold_for: None = the genesis parameter. expected: item to its text, sorted.
+    items: each key of `expected` as (item, group, name). owes_times_only: nothing but a phase and durations is owed.
     needs_labels: evaluation looks at the job's labels or name, so the fold must keep them.
     verdicts: what `evaluate` says of each phase when nothing but the phase is owed, else None.
     """
@@ -94,6 +95,7 @@ class Contract:
         "follow_latest",
         "hold_for",
         "hold_max",
+        "items",
         "job_lease",
         "kind",
         "labels",
@@ -101,6 +103,7 @@ class Contract:
         "name",
         "names",
         "needs_labels",
+        "owes_times_only",
         "predicates",
         "probe",
         "retries",
@@ -142,6 +145,8 @@ class Contract:
         self._read_actions(spec)
         self._read_selector(spec.selector)
         self.expected = _expected(self)
+        self.items = tuple([(item, *item.partition(".")[::2]) for item in self.expected])
+        self.owes_times_only = self.expected.keys() <= {"phase", "runTime", "latency"}
         self.verdicts = _verdicts(self.target_phase) if len(self.expected) == 1 else None
         self.needs_labels = self.follow_latest or any(row.needs_labels for row in self.predicates.values())
 

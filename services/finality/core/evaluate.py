@@ -39,7 +39,7 @@ _PREDICATE = {
 }
 
 
-class Evidence(msgspec.Struct):
+class Evidence(msgspec.Struct, gc=False):
     """What is known of a job. Times in ns, None = unknown.
 
     phase: of the greatest order key. conflict: two different endings stand there. start, end: of the last attempt.
@@ -74,8 +74,7 @@ def evaluate(contract: Contract, evidence: Evidence) -> tuple[dict[str, str], di
     actual: dict[str, str] = {}
     delta: dict[str, str] = {}
     facts: Facts | None = None
-    for item in contract.expected:
-        group, _, name = item.partition(".")
+    for item, group, name in contract.items:
         if group == "metrics":
             text, verdict = _metric(contract.bounds[name], name, evidence)
         elif group == "predicates":

@@ -107,7 +107,7 @@ class Lease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     op: str
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One observation of one job.
 
     job: job key. at: occurred time; precision: how exact it is. phase: see `Phase`, "" = says nothing of it.
@@ -161,14 +161,20 @@ def encode_event(event: Event) -> bytes:
     return _encoder.encode(event)
 
 
-def check_event(event: Event) -> None:
-    """Raise `Rejected` (BAD_EVENT and what) for an event whose fields are not what they must be."""
-    if not is_job_key(event.job):
+def check_event(event: Event, key_is_known: bool = False) -> None:
+    """Raise `Rejected` (BAD_EVENT and what) for an event whose fields are not what they must be.
+
+    key_is_known: the job's key was checked before. Most events need only the first half of these lines.
+    """
+    if not key_is_known and not is_job_key(event.job):
         raise Rejected("BAD_EVENT", "job is no job key")
     if event.phase and event.phase not in _RANKS:
         raise Rejected("BAD_EVENT", "phase is none of the known ones")
-    for value in (event.at, event.start, event.end, event.created):
-        if value and not is_time(value):
+    at = event.at
+    if at and not is_time(at):
+        raise Rejected("BAD_EVENT", "a time is not decimal nanoseconds")
+    for value in (event.start, event.end, event.created):
+        if value and value != at and not is_time(value):
             raise Rejected("BAD_EVENT", "a time is not decimal nanoseconds")
     if not 0 <= event.attempt <= MAX_ATTEMPT or not 0 <= event.max_attempts <= MAX_ATTEMPT:
         raise Rejected("BAD_EVENT", f"attempt is not within 0 and {MAX_ATTEMPT}")
@@ -191,6 +197,8 @@ def check_event(event: Event) -> None:
 
 def is_time(value: str) -> bool:
     """True for a whole number within ±(2^63-1) in its one decimal form."""
+    if value.isdigit() and value.isascii() and len(value) < 19:
+        return value[0] != "0" or value == "0"
     digits = value[1:] if value[:1] == "-" else value
     if not (digits.isdigit() and digits.isascii() and len(digits) <= 19):
         return False

@@ -22,6 +22,9 @@ from finality.core.commands import Control
 from finality.core.entries import (
     RANKS,
     BeyondMemoryEntry,
+    CommandEntry,
+    ControlEntry,
+    DeltaEntry,
     DigestEntry,
     Entry,
     OutcomeEntry,
@@ -33,7 +36,7 @@ from finality.core.event import MAX_EVENT_BYTES, Event, check_event, decode_even
 from finality.core.genesis import Genesis
 from finality.core.job import NO_TIME, Job
 from finality.core.reconcile import Reconciler
-from finality.core.records import CAUSE, COMMAND, EVENT, REJECTED, SOURCE, TICK, Headers, decode_source
+from finality.core.records import CAUSE, COMMAND, EVENT, REJECTED, SOURCE, TICK, Headers, decode_place
 from finality.core.state import State
 
 __all__ = ["Fold", "Made"]
@@ -99,22 +102,21 @@ class Fold:
         for name, content in headers:
             if name == SOURCE:
                 try:
-                    mark = decode_source(content or b"")
+                    place, at, before = decode_place(content or b"")
                 except Rejected:
                     self.counts["bad_coordinates"] += 1
                     return False
                 break
         else:
             return True
-        place = (mark.topic, mark.partition)
         known = self.state.marks.get(place)
-        if known is not None and mark.at <= known:
+        if known is not None and at <= known:
             self.counts["source_repeat"] += 1
             return False
-        if mark.before is not None and (known is None or mark.before > known):
+        if before is not None and (known is None or before > known):
             self.counts["source_gap"] += 1
             return False
-        self.state.set_mark(place, mark.at)
+        self.state.set_mark(place, at)
         return True
 
     def _fold_event(self, position: int, value: bytes) -> None:
@@ -122,7 +124,7 @@ class Fold:
             if len(value) > MAX_EVENT_BYTES:
                 raise Rejected("EVENT_TOO_LARGE")
             event = decode_event(value)
-            check_event(event)
+            check_event(event, key_is_known=event.job in self.state.jobs)
         except Rejected as refusal:
             self._reject(position, value, refusal.code)
             return
@@ -138,11 +140,12 @@ class Fold:
 
     def _to_job(self, position: int, event: Event, at: int, value: bytes) -> str:
         state = self.state
-        source = event.job[: event.job.rindex("/")].rpartition("/")[0]
+        source = event.job.rsplit("/", 2)[0]
         mark = state.source_times.get(source, NO_TIME)
-        cap = at if self._events_mode else min(at, state.log_time + _LEAP)
-        if cap > mark:
-            state.set_source_time(source, cap)
+        if at > mark:
+            cap = at if self._events_mode else min(at, state.log_time + _LEAP)
+            if cap > mark:
+                state.set_source_time(source, cap)
         job = state.jobs.get(event.job)
         if job is not None:
             return self.reconciler.observe(job, event, at)
@@ -191,8 +194,8 @@ class Fold:
 
     def _emit(self, entry: Entry, job: Job | None) -> None:
         """Collect an entry; `job`: the one that an outcome or amendment is about."""
-        kind = entry.kind if isinstance(entry, OutcomeEntry) else entry.__struct_config__.tag
-        self._out.append((RANKS[str(kind)], entry, job))
+        rank = RANKS[entry.kind] if type(entry) is OutcomeEntry else _RANK_OF[type(entry)]
+        self._out.append((rank, entry, job))
 
     def _collect(self) -> list[Made]:
         out = self._out
@@ -220,6 +223,14 @@ class Fold:
 
 
 _KINDS = tuple(RANKS)
+_RANK_OF: dict[type, int] = {
+    RejectedEntry: RANKS["rejected"],
+    ControlEntry: RANKS["control"],
+    DeltaEntry: RANKS["delta"],
+    CommandEntry: RANKS["command"],
+    DigestEntry: RANKS["digest"],
+    BeyondMemoryEntry: RANKS["beyond-memory"],
+}
 
 
 def _rank(row: tuple[int, Entry, Job | None]) -> int:

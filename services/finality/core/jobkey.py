@@ -6,13 +6,14 @@ The kind belongs to the identity: a workflow run and a job of that run may carry
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from finality.core.errors import Rejected
 
-__all__ = ["MAX_KEY_BYTES", "JobKey", "is_job_key", "job_key", "parse_job_key", "partition_of"]
+__all__ = ["MAX_KEY_BYTES", "JobKey", "is_job_key", "job_key", "parse_job_key", "partition_of", "source_and_kind"]
 
 MAX_KEY_BYTES = 512
 _SAFE = "-._~:@!$'()*+,;="
@@ -47,6 +48,13 @@ def parse_job_key(key: str) -> JobKey:
     if not is_job_key(key):
         raise Rejected("KEY_MALFORMED", "a job key is tenant/source/instance/kind/id, percent-encoded")
     return JobKey(*[unquote(part) for part in key.split("/")])
+
+
+@lru_cache(maxsize=4096)
+def source_and_kind(prefix: str) -> tuple[str, str]:
+    """Source and kind in `tenant/source/instance/kind`, the part of a job key that many jobs share."""
+    _, source, _, kind = prefix.split("/")
+    return unquote(source), unquote(kind)
 
 
 def is_job_key(key: str) -> bool:

@@ -171,4 +171,6 @@ def format_duration(nanoseconds: int) -> str:
         count, rest = divmod(rest, size)
         if count:
             text += f"{count}{unit}"
+            if not rest:
+                break
     return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from finality.core.errors import Rejected
 
@@ -31,6 +31,7 @@ __all__ = [
     "Record",
     "SourceMark",
     "decode_copy",
+    "decode_place",
     "decode_source",
     "encode_copy",
     "encode_source",
@@ -52,8 +53,8 @@ BLOCK = b"block"
 
 # Numbers of bounded length: they are hashed, and every reader must take the same ones.
 _SOURCE = re.compile(
-    rb"([!-~]{1,249}) ([0-9]{1,9}) (-?[0-9]{1,9}) ([0-9]{1,18})\.([0-9]{1,9})"
-    rb" (?:<([0-9]{1,18})\.([0-9]{1,9})|\^(-?[0-9]{1,18}))"
+    r"([!-~]{1,249}) ([0-9]{1,9}) (-?[0-9]{1,9}) ([0-9]{1,18})\.([0-9]{1,9})"
+    r" (?:<([0-9]{1,18})\.([0-9]{1,9})|\^(-?[0-9]{1,18}))"
 )
 _COPY = re.compile(rb"([0-9]{1,18}) (-?[0-9]{1,18})")
 
@@ -111,18 +112,30 @@ def encode_source(mark: SourceMark) -> bytes:
 
 def decode_source(header: bytes) -> SourceMark:
     """The mark in a header. Raises `Rejected` (BAD_COORDINATES)."""
-    match = _SOURCE.fullmatch(header)
-    if match is None:
-        raise Rejected("BAD_COORDINATES", repr(header[:80]))
-    topic, partition, epoch, offset, ordinal, first, second, base = match.groups()
+    topic, partition, epoch, offset, ordinal, first, second, base = _source_fields(header)
     return SourceMark(
-        topic.decode("ascii"),
+        topic,
         int(partition),
         int(epoch),
         Coordinate(int(offset), int(ordinal)),
         None if first is None else Coordinate(int(first), int(second)),
         -1 if base is None else int(base),
     )
+
+
+def decode_place(header: bytes) -> tuple[tuple[str, int], Coordinate, tuple[int, int] | None]:
+    """What the fold needs of a source header: (topic, partition), the coordinate, the one before it. Raises as
+    `decode_source` does."""
+    topic, partition, _, offset, ordinal, first, second, _ = _source_fields(header)
+    before = None if first is None else (int(first), int(second))
+    return (topic, int(partition)), Coordinate(int(offset), int(ordinal)), before
+
+
+def _source_fields(header: bytes) -> tuple[Any, ...]:
+    match = _SOURCE.fullmatch(header.decode("latin-1"))
+    if match is None:
+        raise Rejected("BAD_COORDINATES", repr(header[:80]))
+    return match.groups()
 
 
 class CopyMark(NamedTuple):

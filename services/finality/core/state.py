@@ -70,6 +70,7 @@ class State:
         self._defaults: dict[str, Contract] = {}
         self._finals: dict[str, Job] = {}
         self._old: dict[str, bytes | None] = {}  # item key -> its bytes at the last digest
+        self._moved: set[object] = set()  # source marks and times whose items stand in `_old`
         self._sum = 0
         self._count = 0
         self.changed: dict[str, int] = {}  # item key -> digest position at which it last changed
@@ -119,7 +120,7 @@ class State:
         gone: list[str] = []
         for key in self.tombstones:
             job = self._unpack(key, self.tombstones[key])
-            source = key[: key.rindex("/")].rpartition("/")[0]
+            source = key.rsplit("/", 2)[0]
             mark = self.source_times.get(source, NO_TIME)
             old = job.latest != NO_TIME and job.latest + self.memory < mark
             if not old and len(gone) >= over:
@@ -136,12 +137,16 @@ class State:
 
     def set_mark(self, place: tuple[str, int], at: Coordinate) -> None:
         """A source's record was folded."""
-        self._touch_item(f"m/{place[0]}/{place[1]}")
+        if place not in self._moved:
+            self._moved.add(place)
+            self._touch_item(f"m/{place[0]}/{place[1]}")
         self.marks[place] = at
 
     def set_source_time(self, source: str, time: int) -> None:
         """A source's event-time mark moved."""
-        self._touch_item("s/" + source)
+        if source not in self._moved:
+            self._moved.add(source)
+            self._touch_item("s/" + source)
         self.source_times[source] = time
 
     def set_breaker(self, key: str, failures: int, until: int) -> None:
@@ -250,6 +255,7 @@ class State:
             self.changed[key] = self.position
         self.changed["h"] = self.position
         self._old.clear()
+        self._moved.clear()
         self._sum &= _MASK
         total = (self._sum + item_sum(header)) & _MASK
         return sha256(total.to_bytes(DIGEST_BITS // 8, "big")).hexdigest(), self._count + 1

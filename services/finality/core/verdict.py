@@ -7,11 +7,11 @@ computed makes the outcome UNPROVEN, unless another item is certainly unmet.
 from __future__ import annotations
 
 from finality.core.contract import Contract
-from finality.core.evaluate import Evidence
+from finality.core.evaluate import Evidence, evaluate
 from finality.core.event import ENDED
 from finality.core.job import CASCADED, EXPIRED, LEASE_LOST, MANY, NO_TIME, PASSED_GAP, Job
 
-__all__ = ["OUTCOMES", "evidence_of", "marks_of", "outcome_of", "reached_stages"]
+__all__ = ["OUTCOMES", "evidence_of", "judge", "marks_of", "outcome_of", "reached_stages"]
 
 OUTCOMES = ("SATISFIED", "VIOLATED", "EXPIRED", "CANCELLED", "UNPROVEN")
 
@@ -21,16 +21,16 @@ def evidence_of(job: Job, contract: Contract) -> Evidence:
     start, end, created = job.start, job.end, job.created
     extra = job.extra
     evidence = Evidence(
-        phase=job.phase,
-        conflict=bool(job.rivals) and job.conflict,
-        start=None if start == NO_TIME else start,
-        end=None if end == NO_TIME else end,
-        created=None if created == NO_TIME else created,
-        attempts=job.attempts,
-        reason=job.reason,
-        word=job.word,
-        fenced=bool(job.flags & LEASE_LOST),
+        job.phase,
+        bool(job.rivals) and job.conflict,
+        None if start == NO_TIME else start,
+        None if end == NO_TIME else end,
+        None if created == NO_TIME else created,
+        job.attempts,
     )
+    if contract.predicates:
+        evidence.reason, evidence.word = job.reason, job.word
+        evidence.fenced = bool(job.flags & LEASE_LOST)
     if extra is not None:
         evidence.metrics = {name: None if row[2] else row[1] for name, row in extra.metrics.items()}
         evidence.labels = extra.labels
@@ -39,6 +39,14 @@ def evidence_of(job: Job, contract: Contract) -> Evidence:
         if contract.stages:
             evidence.stages = len(reached_stages(job, contract))
     return evidence
+
+
+def judge(job: Job, contract: Contract) -> tuple[dict[str, str], dict[str, str]]:
+    """Actual and delta of a job: see `evaluate`."""
+    verdicts = contract.verdicts
+    if verdicts is not None:
+        return verdicts["CONFLICT" if job.rivals and job.conflict else job.phase]
+    return evaluate(contract, evidence_of(job, contract))
 
 
 def reached_stages(job: Job, contract: Contract) -> tuple[str, ...]:
