@@ -1,0 +1,312 @@
+"""Every row of the table of a job's life, and every timer, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from finality.core.reconcile import LIFE
+from support.small_partition import JOB, Partition, kinds
+
+SETTLING = {"settle": "5ns"}
+AT_ONCE = {"settle": "none"}
+RERUN = {"on": "VIOLATED", "action": "rerun", "backoff": "2ns", "budget": 2, "expires": "4ns"}
+
+
+def ordered(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The command among some entries."""
+    return next(row for row in entries if row["kind"] == "command")
+
+
+def opened() -> None:
+    part = Partition(AT_ONCE)
+    assert kinds(part.event("PENDING", at=1)) == ["delta"]
+    assert list(part.fold.state.jobs) == [JOB]
+
+
+def final_at_once() -> None:
+    part = Partition(AT_ONCE)
+    part.event("RUNNING", at=1)
+    assert kinds(part.event("SUCCEEDED", at=2)) == ["outcome"]
+    assert part.outcomes() == ["outcome SATISFIED"]
+    assert list(part.fold.state.tombstones) == [JOB]
+
+
+def ended_and_settling() -> None:
+    part = Partition(SETTLING)
+    assert kinds(part.event("SUCCEEDED", at=2)) == ["delta"]
+    assert part.fold.state.jobs[JOB].settle == -5  # waits for a tick
+    part.tick()
+    assert part.fold.state.jobs[JOB].settle == 6
+
+
+def reopened() -> None:
+    part = Partition(SETTLING)
+    part.event("SUCCEEDED", at=2)
+    part.tick()
+    part.event("RUNNING", at=3)
+    assert part.fold.state.jobs[JOB].settle == 0
+    part.tick(50)
+    assert part.outcomes() == []
+
+
+def settling_anew() -> None:
+    part = Partition(SETTLING)
+    part.event("FAILED", at=2)
+    part.tick()
+    part.tick(3)
+    part.event("SUCCEEDED", at=3)
+    part.tick(2)  # the first window would be over
+    assert part.outcomes() == []
+    part.tick(5)
+    assert part.outcomes() == ["outcome SATISFIED"]
+
+
+def settled() -> None:
+    part = Partition(SETTLING)
+    part.event("SUCCEEDED", at=2)
+    part.tick()
+    part.tick(4)
+    assert part.outcomes() == []
+    part.tick(1)
+    assert part.outcomes() == ["outcome SATISFIED"]
+
+
+def compensated() -> None:
+    part = Partition({**SETTLING, "compensations": [RERUN]})
+    part.event("FAILED", at=2)
+    part.tick()
+    entries = part.tick(5)
+    assert [row["action"] for row in entries if row["kind"] == "command"] == ["rerun"]
+    assert part.outcomes() == []
+
+
+def expired() -> None:
+    part = Partition({**AT_ONCE, "deadline": "9ns"})
+    part.event("RUNNING", at=2)
+    part.tick()
+    part.tick(8)
+    assert part.outcomes() == []
+    part.tick(1)
+    assert part.outcomes() == ["outcome EXPIRED"]
+    helped = Partition({**AT_ONCE, "deadline": "9ns", "compensations": [{**RERUN, "on": "EXPIRED", "budget": 1}]})
+    helped.event("RUNNING", at=2)
+    helped.tick()
+    assert "command" in kinds(helped.tick(9))
+    helped.tick()
+    helped.tick(4)  # the command did not help
+    assert helped.outcomes() == ["outcome EXPIRED"]
+
+
+def helped() -> None:
+    part = Partition({**AT_ONCE, "compensations": [RERUN]})
+    assert "command" in kinds(part.event("FAILED", at=2))
+    part.event("RUNNING", at=3)
+    assert part.fold.state.jobs[JOB].extra is not None
+    assert part.outcomes() == []
+    part.event("SUCCEEDED", at=4)
+    assert part.outcomes() == ["outcome SATISFIED"]
+
+
+def not_helped() -> None:
+    part = Partition({**AT_ONCE, "compensations": [RERUN]})
+    command = ordered(part.event("FAILED", at=2))
+    part.event(answers={"command": command["id"], "ok": False})
+    part.tick()
+    second = part.tick(2)  # backoff
+    assert [row["attempt"] for row in second if row["kind"] == "command"] == [2]
+    part.tick()
+    part.tick(4)  # expired, and the budget is used
+    assert part.outcomes() == ["outcome VIOLATED"]
+
+
+def cascaded() -> None:
+    child = "default/s/i/run/2"
+    part = Partition({**AT_ONCE, "cascade": {"parent": "root"}})
+    part.event("RUNNING", at=1)
+    part.event("RUNNING", child, at=1, root=JOB)
+    part.event("SUCCEEDED", at=2)
+    assert part.outcomes(child) == ["outcome CANCELLED"]
+    assert part.said[-1]["marks"] == ["CASCADED"]
+
+
+def amended() -> None:
+    part = Partition(AT_ONCE)
+    part.event("SUCCEEDED", at=2)
+    assert part.event("SUCCEEDED", at=2) == []  # a repeat
+    entry = part.event("FAILED", at=3)[0]
+    final = next(row for row in part.said if row["kind"] == "outcome")
+    assert (entry["kind"], entry["outcome"], entry["class"]) == ("amendment", "VIOLATED", "outcome")
+    assert part.said.index(final) + 1 == entry["amends"]
+    late = part.event(at=1)[0]  # older evidence: only when it was created is news
+    assert (late["class"], late["outcome"], late["created"]) == ("evidence", "VIOLATED", "1")
+
+
+ROWS: dict[tuple[str, str, str], Callable[[], None]] = {
+    ("—", "first event", "open"): opened,
+    ("open", "ended phase, settle none", "final"): final_at_once,
+    ("open", "ended phase, settle a duration", "settling"): ended_and_settling,
+    ("settling", "newer evidence with an open phase", "open"): reopened,
+    ("settling", "newer evidence with an ended phase", "settling, from the start"): settling_anew,
+    ("settling", "settle over, met or not to be helped", "final"): settled,
+    ("settling", "settle over, unmet, compensation left", "compensating"): compensated,
+    ("open", "deadline", "final (EXPIRED) or compensating"): expired,
+    ("compensating", "newer evidence", "open or settling"): helped,
+    (
+        "compensating",
+        "answer failed or command expired",
+        "compensating, or final when the budget is used",
+    ): not_helped,
+    ("open, settling, compensating", "its root ended", "final (CANCELLED)"): cascaded,
+    ("final", "late evidence", "final, with an amendment when it changes what was said (I12)"): amended,
+}
+
+
+def test_every_row_of_the_table_has_a_case() -> None:
+    """No transition without a test, no test of a transition that is gone."""
+    assert set(LIFE) == set(ROWS)
+
+
+@pytest.mark.parametrize("row", LIFE, ids=lambda row: f"{row[0]} / {row[1]}")
+def test_life(row: tuple[str, str, str]) -> None:
+    """The transition happens."""
+    ROWS[row]()
+
+
+def test_a_gap_is_held_and_then_passed() -> None:
+    """By number, by time, and by the end."""
+    ordered = {"revisions": "contiguous", "holdMax": 2, "holdFor": "5ns"}
+    by_time = Partition({**AT_ONCE, "ordering": ordered})
+    by_time.event("RUNNING", revision=1)
+    by_time.event("SUCCEEDED", revision=3)
+    by_time.tick()
+    assert by_time.outcomes() == []
+    by_time.tick(5)
+    assert (by_time.outcomes(), by_time.said[-1]["marks"]) == (["outcome SATISFIED"], ["GAP"])
+
+    by_number = Partition({**AT_ONCE, "ordering": ordered})
+    by_number.event("RUNNING", revision=1)
+    for revision in (5, 4, 3):
+        by_number.event("SUCCEEDED" if revision == 5 else "RUNNING", revision=revision)
+    assert (by_number.outcomes(), by_number.said[-1]["marks"]) == (["outcome SATISFIED"], ["GAP"])
+
+    filled = Partition({**AT_ONCE, "ordering": ordered})
+    for revision in (1, 3, 2):
+        filled.event("SUCCEEDED" if revision == 3 else "RUNNING", revision=revision)
+    assert filled.outcomes() == ["outcome SATISFIED"]
+    assert "marks" not in filled.said[-1]
+
+    by_deadline = Partition({**AT_ONCE, "ordering": {**ordered, "holdFor": "1h"}, "deadline": "5ns"})
+    by_deadline.event("RUNNING", revision=1)
+    by_deadline.event("RUNNING", revision=3)
+    by_deadline.tick()
+    by_deadline.tick(5)
+    assert (by_deadline.outcomes(), by_deadline.said[-1]["marks"]) == (["outcome EXPIRED"], ["GAP"])
+
+
+def test_a_lease_runs_out() -> None:
+    """The holder is fenced; a predicate can see it; a new grant heals it."""
+    lease = {"ttl": "6ns", "keepAlive": "2ns", "longestStep": "4ns"}
+    part = Partition({**AT_ONCE, "jobLease": lease, "predicates": [{"name": "kept", "cel": "!fenced"}]})
+    part.event("RUNNING", at=1, lease={"holder": "h1", "op": "grant"})
+    part.tick()
+    part.tick(6)
+    assert part.said[-1]["marks"] == ["LEASE_LOST"]
+    assert part.said[-1]["delta"]["predicates.kept"] == "UNMET"
+    assert part.event("SUCCEEDED", at=2, holder="h1")[0]["code"] == "NO_LEASE"
+    part.event(lease={"holder": "h2", "op": "grant"})
+    part.event("SUCCEEDED", at=3, holder="h2")
+    assert part.outcomes() == ["outcome SATISFIED"]
+
+
+def test_a_strict_conflict_is_unproven_at_once() -> None:
+    """Of two endings, and of two open phases too: no deadline passed."""
+    for phases in (("SUCCEEDED", "FAILED"), ("RUNNING", "PAUSED")):
+        part = Partition({"settle": "5ns", "reconcilePolicy": "strict"})
+        for phase in phases:
+            part.event(phase, revision=7)
+        assert part.outcomes() == ["outcome UNPROVEN"]
+        part.event("SUCCEEDED", revision=8)
+        assert part.outcomes()[-1] == "amendment SATISFIED"
+
+
+def test_endings_are_not_hidden_by_many_words() -> None:
+    """Nine contents at one order key, eight of one ending: the conflict is still seen."""
+    part = Partition()
+    part.event("CANCELLED", at=5)
+    for number in range(9):
+        part.event("SUCCEEDED", at=5, word=f"w{number}")
+    assert part.outcomes()[-1] == "amendment UNPROVEN"
+    assert part.said[-1]["actual"] == {"phase": "CONFLICT"}
+
+
+def test_a_finished_job_that_runs_again_is_unproven() -> None:
+    """Final, and then its newest evidence is open: nobody can say how it ended."""
+    part = Partition()
+    part.event("SUCCEEDED", at=2)
+    part.event("RUNNING", at=3)
+    assert part.outcomes() == ["outcome SATISFIED", "amendment UNPROVEN"]
+
+
+def test_tombstones_leave_and_unknown_jobs_stay_out() -> None:
+    """By number; an event at or behind the horizon makes no new job, a later one does."""
+    part = Partition(digest_every=2, max_finished=1)
+    for number in range(4):
+        part.event("SUCCEEDED", f"default/s/i/run/{number}", at=10 + number)
+    assert len(part.fold.state.tombstones) <= 2
+    entry = part.event("RUNNING", "default/s/i/run/0", at=10)[-1]
+    assert (entry["kind"], entry["job"], entry["horizon"]) == ("beyond-memory", "default/s/i/run/0", "11")
+    assert kinds(part.event("RUNNING", "default/s/i/run/9", at=99))[0] == "delta"
+
+
+def test_a_family_as_deep_as_it_is_long_ends_in_one_step() -> None:
+    """Three thousand jobs, each the root of the next: nothing recurs."""
+    part = Partition({**AT_ONCE, "cascade": {"parent": "root"}})
+    keys = [f"default/s/i/run/{number}" for number in range(3000)]
+    part.event("RUNNING", keys[0], at=1)
+    for root, key in pairwise(keys):
+        part.event("RUNNING", key, at=1, root=root)
+    assert len(part.event("SUCCEEDED", keys[0], at=2)) == 3000
+
+
+def test_a_large_family_ends_over_several_moments() -> None:
+    """A thousand in one step, the rest with the next moments of log time."""
+    part = Partition({**AT_ONCE, "cascade": {"parent": "root"}})
+    part.event("RUNNING", at=1)
+    for number in range(2, 2203):
+        part.event("RUNNING", f"default/s/i/run/{number}", at=1, root=JOB)
+    assert len(part.event("SUCCEEDED", at=2)) == 1001
+    part.tick()
+    assert len(part.tick()) == 1000
+    part.tick()
+    assert len(part.tick()) == 201
+    assert part.fold.state.jobs == {}
+
+
+def test_an_open_breaker_gives_no_command() -> None:
+    """After as many failures in a row; it closes with the first answer that says ok."""
+    rule = {**RERUN, "budget": 9, "breaker": 2, "backoff": "0s", "expires": "9ns"}
+    part = Partition({**AT_ONCE, "compensations": [rule]})
+    for number in (1, 2):
+        command = ordered(part.event("FAILED", f"default/s/i/run/{number}", at=2))
+        part.event(job=f"default/s/i/run/{number}", answers={"command": command["id"], "ok": False})
+    last = part.event("FAILED", "default/s/i/run/3", at=2)
+    assert (kinds(last), last[0]["marks"], last[0]["outcome"]) == (["outcome"], ["BREAKER_OPEN"], "VIOLATED")
+    part.tick(9)
+    again = ordered(part.event("FAILED", "default/s/i/run/4", at=2))
+    part.event(job="default/s/i/run/4", answers={"command": again["id"], "ok": True})
+    assert part.fold.state.breakers == {"b/default/c/rerun": (0, 0)}
+
+
+def test_an_answer_to_a_command_that_a_newer_contract_lacks_is_survived() -> None:
+    """`follow: latest`, and the compensation is gone when the answer comes."""
+    spec = {**AT_ONCE, "follow": "latest"}
+    part = Partition({**spec, "compensations": [RERUN]})
+    command = ordered(part.event("FAILED", at=2))
+    part.contract(spec)
+    part.event(answers={"command": command["id"], "ok": False})
+    assert part.outcomes() == ["outcome VIOLATED"]
+    assert part.fold.state.breakers == {}
