@@ -67,6 +67,7 @@ def plain(text: str) -> str:
 
 
 def note(text: str) -> None:
-    """A line for people, on standard error."""
+    """A line for people, on standard error, after what was printed before it."""
+    sys.stdout.flush()
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
