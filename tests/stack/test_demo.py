@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from finality.lab.demo import packaged
+from support.command import faults_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRUTH = {"CANCELLED": 19_570, "OPEN": 4_008, "SATISFIED": 28_770, "UNPROVEN": 75, "VIOLATED": 1_619}
@@ -51,6 +52,7 @@ def test_demo_shows_the_known_truth_with_python_and_make_alone(tmp_path: Path) -
     )
     assert done.returncode == 0, done.stdout + done.stderr
     figures: dict[str, Any] = json.loads(figures_file.read_text())
+    assert faults_of("demo", figures) == []
     assert figures["by_outcome"] == TRUTH
     assert figures["by_phase"]["RUNNING"] == 4_007
     assert figures["jobs"] == 54_042
