@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, sleep
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -36,6 +36,7 @@ from finality.kafka.watch import ask
 __all__ = ["Applied", "GenesisRecord", "Site", "apply", "check", "read_genesis"]
 
 _TIMEOUT_S = 30.0
+_T = TypeVar("_T")
 
 
 class Site(NamedTuple):
@@ -145,18 +146,20 @@ def _settle(
     """The one genesis: that of any control topic, else the first that lands in the arbiter's; then in all of them."""
     found: GenesisRecord | None = None
     for name in order:
-        here = _genesis_in(sites[name].settings, sites[name].names.control)
+        here = _control_of(sites[name], timeout_s)
         if here is not None and found is not None and here.value != found.value:
             raise _differs(sites[name].names.control, sites[name].settings)
         found = found or here
     value = candidate if found is None else found.value
     for name in order:
         site = sites[name]
-        here = _genesis_in(site.settings, site.names.control)
+        here = _control_of(site, timeout_s)
         if here is None:
             _append(site.settings, site.names.control, "control", [0], value, timeout_s)
             written.setdefault(f"{name}:{site.names.control}", []).append(0)
-            here = read_genesis(site.settings, site.names)
+            here = _control_of(site, timeout_s)
+            if here is None:
+                raise DependencyError(f"topic {site.names.control}: the genesis was not read back; apply again")
         if found is None:
             found = here  # the arbiter has spoken, for us or for somebody who was faster
             value = here.value
@@ -176,11 +179,11 @@ def _write_inputs(
             f"topic {topic} at {site.settings.servers} has {count} partitions, the genesis fixes "
             f"{record.genesis.partitions}; remove the topic if it holds nothing, and apply again"
         )
-    empty = _empty_partitions(site, topic, record)
+    empty = _once_known(lambda: _empty_partitions(site, topic, record), timeout_s)
     if empty:
         _append(site.settings, topic, "input", empty, record.value, timeout_s)
         written[f"{record.genesis.site}:{topic}"] = empty
-    left = _empty_partitions(site, topic, record) if empty else []
+    left = _once_known(lambda: _empty_partitions(site, topic, record), timeout_s) if empty else []
     if left:
         raise DependencyError(f"topic {topic}, partition {left[0]}: the genesis was not read back; apply again")
 
@@ -197,6 +200,22 @@ def _empty_partitions(site: Site, topic: str, record: GenesisRecord) -> list[int
             if first is None or first.value != record.value:
                 raise _differs(f"{topic}, partition {partition}", site.settings)
     return empty
+
+
+def _once_known(question: Callable[[], _T], timeout_s: float) -> _T:
+    """The answer about a topic that this set-up has just seen; a broker that does not know it yet is asked again."""
+    deadline = monotonic() + timeout_s
+    while True:
+        try:
+            return question()
+        except TopicAbsent:
+            if monotonic() > deadline:
+                raise
+        sleep(0.2)
+
+
+def _control_of(site: Site, timeout_s: float) -> GenesisRecord | None:
+    return _once_known(lambda: _genesis_in(site.settings, site.names.control), timeout_s)
 
 
 def _genesis_in(settings: KafkaSettings, control: str) -> GenesisRecord | None:

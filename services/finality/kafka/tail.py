@@ -20,7 +20,7 @@ from finality.core.records import Record
 from finality.kafka.connection import KafkaSettings, open_admin, open_consumer
 from finality.kafka.errors import translate
 from finality.kafka.reader import CONSUMER, Isolation, Start, record_of
-from finality.kafka.watch import Edge, ask, ask_offsets, describe_topic, topic_ids
+from finality.kafka.watch import Edge, ask_offsets, describe_patiently
 
 __all__ = ["describe", "end_offsets", "first_record", "last_records", "read_to_end", "start_offsets"]
 
@@ -137,7 +137,7 @@ def _until(consumer: Consumer, where: str, end: int, silence_s: float) -> Iterat
 
 
 def _describe(admin: AdminClient, topic: str, timeout_s: float) -> tuple[str, int]:
-    return topic_ids(ask(describe_topic(admin, topic, timeout_s), f"topic {topic}", timeout_s + 1))
+    return describe_patiently(admin, topic, f"topic {topic}", timeout_s)
 
 
 def _offsets(

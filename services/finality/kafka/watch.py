@@ -27,7 +27,7 @@ from finality.core.ports import Clock, End
 from finality.kafka.connection import KafkaSettings, open_admin
 from finality.kafka.errors import TopicAbsent, error_of, meaning, translate
 
-__all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "describe_topic", "list_offsets", "topic_ids"]
+__all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "describe_patiently", "list_offsets", "topic_ids"]
 
 _ENDS_EVERY_NS = 1_000_000_000
 _IDS_EVERY_NS = 2_000_000_000
@@ -61,18 +61,27 @@ def ask_offsets(
     """Start or end offsets now. Asks again while leaders move; after `timeout_s` raises the last answer's error.
 
     A partition that does not exist answers like one without a leader; so the topic is described before the next try.
+    Absence must be said for two seconds: a broker may hear of a new topic later than its neighbour.
     """
     wanted = list(partitions)
     deadline = monotonic() + timeout_s
+    patience = monotonic() + _PATIENCE_NS / 1e9
     while True:
         futures = list_offsets(admin, topic, wanted, edge, isolation, timeout_s)
         try:
-            return {partition: int(ask(future, where, timeout_s + 1).offset) for partition, future in futures.items()}
+            found = {partition: int(ask(future, where, timeout_s + 1).offset) for partition, future in futures.items()}
+            if min(found.values(), default=0) >= 0:
+                return found
+            if monotonic() > deadline:
+                raise Retry(f"{where}: no broker said where its partitions end; check that the brokers are up")
+        except TopicAbsent:
+            if monotonic() > patience:
+                raise
         except FinalityError as error:
             if error.disposition is not Disposition.RETRY or monotonic() > deadline:
                 raise
         sleep(0.05)
-        _, count = topic_ids(ask(describe_topic(admin, topic, timeout_s), where, timeout_s + 1))
+        _, count = describe_patiently(admin, topic, where, timeout_s)
         if wanted and max(wanted) >= count:
             raise TopicAbsent(f"{where} has {count} partitions, none numbered {max(wanted)}; check the set-up")
 
@@ -80,6 +89,18 @@ def ask_offsets(
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float) -> Future[Any]:
     """Ask for a topic's description."""
     return admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
+
+
+def describe_patiently(admin: AdminClient, topic: str, where: str, timeout_s: float) -> tuple[str, int]:
+    """Id and partition count of a topic. Raises `TopicAbsent` when it is not there, said for two seconds."""
+    patience = monotonic() + _PATIENCE_NS / 1e9
+    while True:
+        try:
+            return topic_ids(ask(describe_topic(admin, topic, timeout_s), where, timeout_s + 1))
+        except TopicAbsent:
+            if monotonic() > patience:
+                raise
+        sleep(0.1)
 
 
 def list_offsets(
@@ -126,19 +147,8 @@ class TopicWatch:
         self._strange = ""  # what the last identity answer accused the topic of, waiting to be confirmed
 
     def open(self, timeout_s: float) -> None:
-        """Learn the topic's id. Raises `TopicAbsent` when it is not there, `UsageError` when a partition is not.
-
-        Absence must be said for two seconds: a broker may hear of a new topic later than its neighbour.
-        """
-        patience = self._clock.monotonic_ns() + _PATIENCE_NS
-        while True:
-            try:
-                self.topic_id, count = topic_ids(ask(self._describe(timeout_s), self._where, timeout_s + 1))
-                break
-            except TopicAbsent:
-                if self._clock.monotonic_ns() > patience:
-                    raise
-                sleep(0.1)
+        """Learn the topic's id. Raises `TopicAbsent` when it is not there, `UsageError` when a partition is not."""
+        self.topic_id, count = describe_patiently(self._admin, self._topic, self._where, timeout_s)
         absent = [partition for partition in self._partitions if partition >= count]
         if absent:
             raise UsageError(f"{self._where} has {count} partitions, none numbered {absent[0]}; check the set-up")
@@ -199,6 +209,8 @@ class TopicWatch:
                     return fault
                 continue
             end = int(future.result().offset)
+            if end < 0:
+                continue  # a broker died before it answered; librdkafka calls that offset -1001, not an error
             position = positions.get(partition, 0)
             if end < position:
                 if partition in self._below:
