@@ -45,7 +45,7 @@ def _watch_told(ends: list[int], position: int) -> TopicWatch:
 
 
 def test_a_broker_that_dies_while_it_is_asked_accuses_nobody() -> None:
-    """librdkafka then gives offset -1001 and no error; read as an end, it would be LOG_SHRUNK, which halts a service."""
+    """librdkafka gives offset -1001 then, and no error; read as an end it would be LOG_SHRUNK and halt a service."""
     watch = _watch_told([-1001] * 5, 10)
     assert watch.ends == {}
     assert _watch_told([-1001, 12, -1001], 10).ends[0].offset == 12
