@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from finality.kafka.tail import read_to_end
 __all__ = ["app", "attested_of", "proof_of", "state_of_jobs"]
 
 app = typer.Typer(no_args_is_help=True, help="How jobs ended, what they still lack, and the proof.")
+_OUTCOMES = ("SATISFIED", "VIOLATED", "EXPIRED", "CANCELLED", "UNPROVEN")
 _SAYS = ("delta", "outcome", "amendment")
 
 
@@ -62,13 +64,14 @@ def list_jobs(
     ctx: typer.Context,
     site: Annotated[str, typer.Option(help="Site of the context.")] = "primary",
     outcome: Annotated[str, typer.Option(help="Only this outcome; OPEN for jobs that have none.")] = "",
-    limit: Annotated[int, typer.Option(help="At most so many, 0 = all.")] = 50,
+    limit: Annotated[int, typer.Option(help="At most so many, 0 = all.", min=0)] = 50,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Jobs and how they ended.
 
     Example: finality jobs list --outcome VIOLATED --limit 20
     """
+    wanted = _outcome(outcome)
     jobs = [
         {
             "key": key,
@@ -81,8 +84,7 @@ def list_jobs(
         }
         for key, document in sorted(state_of_jobs(open_site(context_of(ctx), site)).items())
     ]
-    if outcome:
-        wanted = "" if outcome.upper() == "OPEN" else outcome.upper()
+    if wanted is not None:
         jobs = [job for job in jobs if job["outcome"] == wanted]
     shown = jobs[:limit] if limit else jobs
     if json:
@@ -92,6 +94,17 @@ def list_jobs(
     show_table(("job", "phase", "outcome", "not met"), rows)
     if len(shown) < len(jobs):
         typer.echo(f"{len(shown)} of {len(jobs)}; --limit 0 shows all")
+
+
+def _outcome(word: str) -> str | None:
+    """What `--outcome` asks for: None = any, "" = jobs without one. Raises `UsageError` with the nearest known word."""
+    if not word:
+        return None
+    if word.upper() not in (*_OUTCOMES, "OPEN"):
+        near = get_close_matches(word.upper(), [*_OUTCOMES, "OPEN"], 1)
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(_OUTCOMES)}, OPEN"
+        raise UsageError(f"{word!r} is no outcome; {hint}")
+    return "" if word.upper() == "OPEN" else word.upper()
 
 
 @app.command()
@@ -108,9 +121,7 @@ def show(
     if not is_job_key(key):
         raise UsageError(f"{key!r} is no job key; write tenant/source/instance/kind/id, percent-encoded")
     handle = open_site(context_of(ctx), site)
-    partition = partition_of(key.encode(), handle.genesis.partitions)
-    mark = f'"job":"{key}"'.encode()
-    history = [row for row in attested_of(handle, partition) if mark in row.entry]
+    partition, history = _history(handle, key)
     said = [row for row in history if row.decoded()["kind"] in _SAYS]
     if not said:
         raise UsageError(f"no certified entry names job {key}; 'finality jobs list' shows what is there")
@@ -130,6 +141,18 @@ def show(
         show_json(answer)
         return
     _print_job(answer)
+
+
+def _history(site: SiteHandle, key: str) -> tuple[int, list[Attested]]:
+    """Certified entries about a job and where they lie: in its key's partition, unless its source keeps families of
+    jobs together (`partition_by = "root"`)."""
+    mark = f'"job":"{key}"'.encode()
+    home = partition_of(key.encode(), site.genesis.partitions)
+    for partition in sorted(range(site.genesis.partitions), key=lambda number: number != home):
+        found = [row for row in attested_of(site, partition) if mark in row.entry]
+        if found:
+            return partition, found
+    return home, []
 
 
 def _print_job(answer: dict[str, Any]) -> None:

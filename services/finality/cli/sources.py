@@ -46,7 +46,7 @@ def list_sources(as_json: Annotated[bool, typer.Option("--json", help="Print one
 def check(
     files: Annotated[list[Path], typer.Argument(help="Files of job events, plain or .gz.")],
     source: Annotated[str, typer.Option(help="Pin the source instead of detecting it.")] = "",
-    limit: Annotated[int, typer.Option(help="Jobs shown, 0 = all.")] = 20,
+    limit: Annotated[int, typer.Option(help="Jobs shown, 0 = all.", min=0)] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Map files without any broker: how every job in them ended, conflicts, unknown words.

@@ -15,7 +15,7 @@ import typer
 
 from finality.cli.output import note, show_json, show_table
 from finality.cli.wiring import SiteHandle, context_of, open_site
-from finality.core.errors import IntegrityFault
+from finality.core.errors import IntegrityFault, UsageError
 from finality.core.records import Record
 from finality.core.refold import Refold, check_partition
 from finality.kafka.tail import read_to_end
@@ -64,7 +64,10 @@ def verify(
     """
     context = context_of(ctx)
     handle = open_site(context, site)
-    chosen = [partition] if partition >= 0 else list(range(handle.genesis.partitions))
+    total = handle.genesis.partitions
+    if partition >= total:
+        raise UsageError(f"there is no partition {partition}: {site} has 0 to {total - 1}")
+    chosen = [partition] if partition >= 0 else list(range(total))
     verdicts = verify_site(context, site, chosen)
     bad = [row for row in verdicts if not row["ok"]]
     if json:

@@ -45,6 +45,7 @@ def one_line(done: Ended) -> str:
         (("stack", "up", "--brokers", "many"), "--brokers"),
         (("--config", "absent.toml", "jobs", "list"), "absent.toml"),
         (("sources", "check", "--source", "slurn", "file"), "'slurm'"),
+        (("sources", "check", "--limit", "-1", "file"), "--limit"),
     ],
 )
 def test_wrong_usage_is_2_with_a_suggestion(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_no_site_at_all_is_3(words: tuple[str, ...], tmp_path: Path) -> None:
     assert (done.code, "finality stack up" in one_line(done)) == (3, True), done
 
 
-@pytest.mark.parametrize("words", [("setup", "check"), ("run", "reconciler")])
+@pytest.mark.parametrize("words", [("setup", "check"), ("verify",)])
 def test_brokers_that_cannot_be_reached_are_3(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "sites.toml").write_text(CONTEXT)
     done = finality("--config", "sites.toml", *words, folder=tmp_path)
