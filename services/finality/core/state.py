@@ -347,7 +347,8 @@ class State:
 
     def _restore_timers(self, job: Job) -> None:
         timers = self.timers
-        timers.restore(job.key, DEADLINE, job.deadline)
+        if not 0 < job.deadline <= self.log_time:  # a deadline that passed was fired, and stays only to be known
+            timers.restore(job.key, DEADLINE, job.deadline)
         timers.restore(job.key, SETTLE, job.settle)
         extra = job.extra
         if extra is not None:
