@@ -22,6 +22,7 @@ from finality.core.contract import compile_contract
 from finality.core.genesis import Genesis, Parameters, Voters, encode_genesis
 from finality.core.inputlog import Home
 from finality.core.records import CAUSE, COMMAND, EVENT, GENESIS, KIND, REJECTED, SOURCE, TICK, Record
+from support.contracts import THEMES, Shape, Theme, contract_of
 
 HOME = Home("primary", 1)
 PHASES = (
@@ -33,23 +34,9 @@ JOBS = (
     *("default/b/y/run/6", "other/c/x/run/7", "a%2Fb/c/x/run/%C3%A9", "default/c/x/step/9"),
 )
 CONTRACTS = ("one", "two", "three")
-PREDICATES = (
-    *("rows > 1", "has(metrics.rows) && metrics.rows < 3", "run_time_ms >= 0", "phase == 'SUCCEEDED'"),
-    *("labels.team == 'red'", "name.matches('^n[0-9]')", "!fenced", "attempts < 3 || parts > 1", "size(labels) > 0"),
-    *("word.contains('a') && reason != ''", "latency_ms < 1 && retries == 0"),
-)
 COMMAND_IDS = ("-", "+", "", "0" * 32)
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-@dataclass
-class Shape:
-    """What may be in a history. timeless: neither clocks nor order may matter (see `any_order`)."""
-
-    timeless: bool = False
-    malformed: bool = True
-    records: int = 40
 
 
 @dataclass
@@ -77,7 +64,8 @@ def histories(draw: st.DrawFn, shape: Shape | None = None) -> History:
 def build(setup: Random, rows: Sequence[int], shape: Shape) -> History:
     """The history that a setup and the seeds of its records give."""
     history = History(genesis_of(setup, shape))
-    writer = _Writer(shape, setup.choice(JOBS), not shape.timeless and setup.random() < 0.3)
+    theme = setup.choice(THEMES)
+    writer = _Writer(shape, theme, setup.choice(JOBS), not shape.timeless and setup.random() < 0.3)
     for name in CONTRACTS[: setup.choice((0, 1, 1, 2, 3))]:
         history.records.append(writer.contract(setup, name))
     history.records += [writer.record(Random(seed)) for seed in rows]
@@ -113,11 +101,13 @@ def genesis_of(rng: Random, shape: Shape) -> bytes:
 class _Writer:
     """Numbers commands and gives records their source coordinates."""
 
-    def __init__(self, shape: Shape, favourite: str, coordinates: bool) -> None:
+    def __init__(self, shape: Shape, theme: Theme, favourite: str, coordinates: bool) -> None:
         self.shape = shape
+        self.theme = theme
         self.favourite = favourite
         self.coordinates = coordinates
         self.place = (1, 0)
+        self.now = 0
         self.sent: dict[int, int] = {}
         self.orders: list[tuple[str, str, str]] = []  # contract, version, action of each compensation
 
@@ -128,20 +118,22 @@ class _Writer:
         dice = rng.random()
         if self.shape.timeless:
             return self._event(rng)
-        if dice < 0.18:
-            return _record(TICK, json.dumps({"at": self._tick(rng)}).encode())
-        if dice < 0.25:
+        if dice < 0.07:
             return self._command(rng)
-        if self.shape.malformed and dice < 0.30:
+        if self.shape.malformed and dice < 0.12:
             return self._malformed(rng)
+        if dice > 1 - self.theme.ticks:
+            return _record(TICK, json.dumps({"at": self._tick(rng)}).encode())
         return self._event(rng)
 
     def _tick(self, rng: Random) -> str:
-        base = rng.choice((0, 0, 0, 3_600_000_000_000))
-        return str(base + rng.randrange(60))
+        if rng.random() < 0.1:
+            return str(rng.choice((0, 3_600_000_000_000)) + rng.randrange(60))
+        self.now += rng.randrange(1, 5)
+        return str(self.now)
 
     def _event(self, rng: Random) -> Record:
-        event = event_of(rng, self.shape, self.favourite)
+        event = event_of(rng, self.shape, self.favourite, self.theme)
         if "answers" in event and self.orders and rng.random() < 0.8:
             event["answers"]["command"] = self._command_id(rng, event["job"])
         value = json.dumps(event).encode()
@@ -189,7 +181,7 @@ class _Writer:
 
     def contract(self, rng: Random, name: str) -> Record:
         """A command that applies a contract of any shape."""
-        document = contract_of(rng, name, self.shape)
+        document = contract_of(rng, name, self.shape, self.theme)
         version = compile_contract(json.dumps(document).encode()).version
         self.orders += [(name, version, row["action"]) for row in document["spec"].get("compensations", [])]
         return self._numbered({"document": document, "op": "contract"})
@@ -248,13 +240,13 @@ def _record(kind: bytes, value: bytes) -> Record:
 # -- events --------------------------------------------------------------------------------------
 
 
-def event_of(rng: Random, shape: Shape, favourite: str) -> dict[str, Any]:
+def event_of(rng: Random, shape: Shape, favourite: str, theme: Theme = THEMES[0]) -> dict[str, Any]:
     """One event. In a timeless history a job has one name and one set of labels."""
-    job = favourite if rng.random() < 0.5 else rng.choice(JOBS)
+    job = favourite if rng.random() < theme.focus else rng.choice(JOBS)
     event: dict[str, Any] = {"job": job}
 
     def sometimes(chance: float, name: str, value: Any) -> None:
-        if rng.random() < chance:
+        if rng.random() < (0.6 if name in theme.fields else chance):
             event[name] = value
 
     at = rng.randrange(30)
@@ -301,57 +293,3 @@ def _crowd(rng: Random) -> dict[str, Any]:
             {"parts": [f"part{number}" for number in range(4100)]},
         )
     )
-
-
-# -- contracts -----------------------------------------------------------------------------------
-
-
-def contract_of(rng: Random, name: str, shape: Shape) -> dict[str, Any]:
-    """A sound contract document of any shape; without rules of time for timeless histories."""
-    spec: dict[str, Any] = {}
-
-    def sometimes(chance: float, key: str, value: Any) -> None:
-        if rng.random() < chance:
-            spec[key] = value
-
-    selector: dict[str, Any] = {}
-    for key, words in (("source", "abc"), ("kind", ("run", "step")), ("job", ("n*", "n1", "*", "[mn]?", "[!n]*"))):
-        if rng.random() < 0.3:
-            selector[key] = rng.choice(words)
-    if rng.random() < 0.15:
-        selector["labels"] = {"team": "red"}
-    sometimes(0.7, "selector", selector)
-    target: dict[str, Any] = {"phase": rng.choice(("SUCCEEDED", "SUCCEEDED", "FAILED", "CANCELLED"))}
-    if rng.random() < 0.4:
-        bounds = (">= 1", "≤ 2 ms", "< 1.50", "!= 2", "== 1500 ms", "> 0 %")
-        target["metrics"] = {key: rng.choice(bounds) for key in ("rows", "loss")[: rng.randrange(1, 3)]}
-    sometimes(0.8, "targetState", target)
-    limits = {"runTime": rng.choice(("2ns", "1h")), "latency": "4ns", "retries": rng.randrange(2)}
-    sometimes(0.5, "limits", {key: limits[key] for key in limits if rng.random() < 0.5})
-    sometimes(0.3, "stages", ["A", "B", "C"][: rng.randrange(1, 4)])
-    chosen = rng.sample(PREDICATES, rng.randrange(1, 3))
-    sometimes(0.3, "predicates", [{"name": f"p{at}", "cel": cel} for at, cel in enumerate(chosen)])
-    sometimes(0.35, "reconcilePolicy", "strict")
-    sometimes(0.3, "cascade", {"parent": "root"})
-    spec["settle"] = "none" if shape.timeless else rng.choice(("none", "none", "0s", "3ns", "7ns"))
-    if not shape.timeless:
-        sometimes(0.4, "deadline", rng.choice(("4ns", "12ns")))
-        sometimes(0.25, "jobLease", {"ttl": "6ns", "keepAlive": "2ns", "longestStep": "4ns"})
-        holding = {"revisions": "contiguous", "holdMax": rng.randrange(1, 4), "holdFor": rng.choice(("3ns", "8ns"))}
-        sometimes(0.45, "ordering", {key: holding[key] for key in holding if key == "revisions" or rng.random() < 0.6})
-        sometimes(0.2, "follow", "latest")
-        sometimes(0.2, "livenessProbe", {"httpGet": {"url": "http://m/h"}})
-        sometimes(0.5, "compensations", [_compensation(rng, at) for at in range(rng.randrange(1, 4))])
-    metadata = {"name": name} if rng.random() < 0.9 or shape.timeless else {"name": name, "tenant": "other"}
-    return {"apiVersion": "finality.dev/v1alpha1", "kind": "StatefulJob", "metadata": metadata, "spec": spec}
-
-
-def _compensation(rng: Random, at: int) -> dict[str, Any]:
-    return {
-        "on": rng.choice(("VIOLATED", "VIOLATED", "EXPIRED", "UNPROVEN")),
-        "action": f"act{at}",
-        "backoff": rng.choice(("0s", "2ns", "5ns")),
-        "budget": rng.randrange(1, 4),
-        "expires": rng.choice(("4ns", "9ns")),
-        "breaker": rng.randrange(1, 4),
-    }

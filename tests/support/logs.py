@@ -117,6 +117,7 @@ BLOCK_FAULTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "POSITION last": lambda block: block.update(last=block["last"] + 1),
     "QUORUM one": lambda block: block.update(voters=block["voters"][:1]),
     "QUORUM twice": lambda block: block.update(voters=block["voters"][:1] * 2),
+    "QUORUM repeated": lambda block: block["voters"].append(block["voters"][0]),
     "QUORUM stranger": lambda block: block["voters"][0].__setitem__(0, "mallory"),
     "QUORUM none": lambda block: block.update(voters=[]),
     "ORDER ordinal": lambda block: block["entries"][0].__setitem__(1, block["entries"][0][1] + 7),

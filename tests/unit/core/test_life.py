@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from finality.core.fold import Fold
 from finality.core.reconcile import LIFE
+from finality.core.state import State
 from support.small_partition import JOB, Partition, kinds
 
 SETTLING = {"settle": "5ns"}
@@ -310,3 +312,70 @@ def test_an_answer_to_a_command_that_a_newer_contract_lacks_is_survived() -> Non
     part.event(answers={"command": command["id"], "ok": False})
     assert part.outcomes() == ["outcome VIOLATED"]
     assert part.fold.state.breakers == {}
+
+
+def test_a_restored_partition_fires_no_deadline_twice() -> None:
+    """The deadline passed and a command went out; after a restore it is still that command that is waited for."""
+    rule = {**RERUN, "on": "EXPIRED", "budget": 5}
+    part = Partition({**AT_ONCE, "deadline": "3ns", "compensations": [rule]})
+    part.event("RUNNING", at=1)
+    part.tick()
+    assert "command" in kinds(part.tick(3))
+    part.fold = Fold(part.genesis, State.restore(part.genesis, list(part.fold.state.items()), part.fold.state.index))
+    assert part.tick() == []
+    assert kinds(part.tick(4)) == []  # expired: the backoff before the next one begins
+    assert part.fold.state.breakers == {"b/default/c/rerun": (1, 0)}
+
+
+def test_a_restored_partition_keeps_families_whose_contract_moved_on() -> None:
+    """The newest contract has no cascade; the child had one when it was met."""
+    child = "default/s/i/run/2"
+    part = Partition({**AT_ONCE, "follow": "latest", "cascade": {"parent": "root"}})
+    part.event("RUNNING", at=1)
+    part.event("RUNNING", child, at=1, root=JOB)
+    part.contract({**AT_ONCE, "follow": "latest"})
+    part.event("PAUSED", child, at=2)
+    part.fold = Fold(part.genesis, State.restore(part.genesis, list(part.fold.state.items()), part.fold.state.index))
+    part.event("SUCCEEDED", at=2)
+    assert part.outcomes(child) == ["outcome CANCELLED"]
+
+
+def test_a_backoff_doubles() -> None:
+    """2, 4, 8 ns of log time before the second, third and fourth command."""
+    part = Partition({**AT_ONCE, "compensations": [{**RERUN, "budget": 4, "expires": "1ns", "breaker": 9}]})
+    part.event("FAILED", at=2)
+    sent = []
+    for _ in range(40):
+        sent += [part.time for row in part.tick() if row["kind"] == "command"]
+    assert [second - first for first, second in pairwise(sent)] == [7, 11]
+    assert part.outcomes() == ["outcome VIOLATED"]
+
+
+def test_a_breaker_lets_one_command_through_when_its_time_is_over() -> None:
+    """Open for one expiry; the next failure opens it again."""
+    rule = {**RERUN, "budget": 1, "breaker": 1, "expires": "9ns"}
+    part = Partition({**AT_ONCE, "compensations": [rule]})
+
+    def fail(number: int) -> list[str]:
+        job = f"default/s/i/run/{number}"
+        said = part.event("FAILED", job, at=2)
+        if "command" in kinds(said):
+            part.event(job=job, answers={"command": ordered(said)["id"], "ok": False})
+        return kinds(said)
+
+    assert "command" in fail(1)
+    assert fail(2) == ["outcome"]
+    part.tick(9)
+    assert "command" in fail(3)
+    assert fail(4) == ["outcome"]
+
+
+def test_a_strict_conflict_after_a_deadline_is_unproven() -> None:
+    """Late evidence that contradicts itself proves no expiry."""
+    part = Partition({**AT_ONCE, "reconcilePolicy": "strict", "deadline": "3ns"})
+    part.event("RUNNING", revision=1)
+    part.tick()
+    part.tick(3)
+    part.event("RUNNING", revision=2)
+    part.event("PAUSED", revision=2)
+    assert part.outcomes() == ["outcome EXPIRED", "amendment UNPROVEN"]
