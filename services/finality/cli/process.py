@@ -10,10 +10,13 @@ import signal
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import TypeVar
 
 from finality.core.errors import Disposition, FinalityError
 
-__all__ = ["SystemClock", "run_loop"]
+__all__ = ["SystemClock", "patiently", "run_loop"]
+
+T = TypeVar("T")
 
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -39,6 +42,24 @@ class _Stop:
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
+
+
+def patiently(build: Callable[[], T], warn: Callable[[str], None], limit_s: float = 120.0) -> T:
+    """What `build` makes, tried again while a dependency is away: services and brokers start in any order.
+
+    Raises the last error when `limit_s` is over, and at once one that waiting does not heal.
+    """
+    deadline = time.monotonic() + limit_s
+    failures = 0
+    while True:
+        try:
+            return build()
+        except FinalityError as error:
+            if error.disposition is not Disposition.RETRY or time.monotonic() > deadline:
+                raise
+            warn(f"waiting: {error}")
+            time.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+            failures += 1
 
 
 def run_loop(step: Callable[[], int], close: Callable[[], None], warn: Callable[[str], None]) -> None:

@@ -59,7 +59,7 @@ def test_a_bare_group_shows_its_help_once(words: tuple[str, ...], tmp_path: Path
     assert (done.code, (done.out + done.err).count("Usage:")) == (2, 1)
 
 
-@pytest.mark.parametrize("words", [("jobs", "list"), ("verify",), ("setup", "check"), ("run", "ingest")])
+@pytest.mark.parametrize("words", [("jobs", "list"), ("verify",), ("setup", "check"), ("run", "ingest", "--wait", "0")])
 def test_no_site_at_all_is_3(words: tuple[str, ...], tmp_path: Path) -> None:
     done = finality(*words, folder=tmp_path)
     assert (done.code, "finality stack up" in one_line(done)) == (3, True), done
