@@ -56,7 +56,7 @@ def test_restoring_at_every_record_changes_nothing(history: History, seed: int) 
 def test_a_history_cut_at_every_place_goes_on_alike(seed: int) -> None:
     """For every place: restore once there, and fold the rest."""
     rng = random.Random(seed)
-    history = build(rng, [rng.randrange(2**32) for _ in range(60)], Shape())
+    history = build(rng, [rng.randrange(2**32) for _ in range(40)], Shape())
     genesis = decode_genesis(history.genesis)
     whole = Fold(genesis)
     entries = [step(whole, position, record) for position, record in enumerate(history.records, 2)]
