@@ -6,10 +6,12 @@ that needs servers. `chaos` runs the long versions. A group that fails does not 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +21,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Group(NamedTuple):
-    """A name, a command, and how many minutes it may take."""
+    """A name, a command, how many minutes it may take, and whether the next group runs beside it."""
 
     name: str
     command: list[str]
     minutes: float
+    beside: bool = False
 
 
 def pytest(*words: str) -> list[str]:
@@ -37,7 +40,11 @@ LINT = [
     Group("mypy", [str(BIN / "mypy")], 4),
     Group("imports", [str(BIN / "lint-imports")], 2),
 ]
-PURE = [Group("unit and property", pytest("tests/unit", "tests/property"), 8)]
+SOURCES = ["tests/unit/sources", "tests/unit/contracts"]
+PURE = [  # the two run side by side
+    Group("sources, contracts", pytest(*SOURCES), 15, beside=True),
+    Group("core, property", pytest("tests/unit", "tests/property", *[f"--ignore={path}" for path in SOURCES]), 15),
+]
 DEMO = [Group("end to end", pytest("tests/stack/test_demo.py"), 6)]
 SERVERS = [
     Group("servers", pytest("tests/stack", "--ignore=tests/stack/test_demo.py"), 20),
@@ -51,29 +58,52 @@ PLANS = {
 }
 
 
-def run(group: Group) -> int:
-    """Exit code of a group; 124 when its time is over, with everything it started ended."""
-    print(f"== {group.name}", flush=True)
-    process = subprocess.Popen(group.command, cwd=ROOT, start_new_session=True)
-    try:
-        return process.wait(group.minutes * 60)
-    except subprocess.TimeoutExpired:
-        print(f"== {group.name}: stopped after {group.minutes} minutes", flush=True)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return 124
-    except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGTERM)
-        raise
+class Running:
+    """A group as a process; its output goes to a file, shown when it has ended."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self._began = time.monotonic()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  # read when the process has ended
+        self._process = subprocess.Popen(
+            group.command, cwd=ROOT, start_new_session=True, stdout=self._output, stderr=subprocess.STDOUT
+        )
+
+    def finish(self) -> tuple[str, int, float]:
+        """Wait for the end: name, exit code (124 when its time is over, with everything it started ended), minutes."""
+        left = self.group.minutes * 60 - (time.monotonic() - self._began)
+        try:
+            code = self._process.wait(max(left, 1))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = 124
+        self._output.seek(0)
+        print(f"== {self.group.name}", flush=True)
+        sys.stdout.buffer.write(self._output.read())
+        sys.stdout.flush()
+        return self.group.name, code, (time.monotonic() - self._began) / 60
+
+    def kill(self) -> None:
+        """End the group and all that it started in its session."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
 
 def main(plan: str) -> int:
     """Run a plan; 0 when every group passed."""
     rows = []
-    for group in PLANS[plan]:
-        began = time.monotonic()
-        code = run(group)
-        rows.append((group.name, code, (time.monotonic() - began) / 60))
+    together: list[Running] = []
+    try:
+        for group in PLANS[plan]:
+            together.append(Running(group))
+            if group.beside:
+                continue
+            rows += [running.finish() for running in together]
+            together = []
+    finally:
+        for running in together:
+            running.kill()
     print("\ngroup                 minutes  result")
     for name, code, minutes in rows:
         print(f"{name:20}  {minutes:7.1f}  {'ok' if code == 0 else f'failed ({code})'}")
