@@ -22,7 +22,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from finality.core.errors import DependencyError, IntegrityFault, UsageError
+from finality.core.errors import DependencyError, FinalityError, IntegrityFault, UsageError
 from finality.core.genesis import Genesis, decode_genesis, encode_genesis
 from finality.core.names import Names
 from finality.core.records import GENESIS, KIND, Record
@@ -273,25 +273,45 @@ def _plans(
 
 
 def _create(admin: AdminClient, site: Site, plans: list[TopicPlan], timeout_s: float) -> list[str]:
-    """Create what is missing; the names of what this call created."""
-    there = _describe(admin, site, [plan.name for plan in plans], timeout_s)
-    missing = [plan for plan in plans if plan.name not in there]
+    """Create what is missing; the names of what this call created. Asks again while brokers are just coming up."""
+    names = [plan.name for plan in plans]
+    created: list[str] = []
+    deadline = monotonic() + timeout_s
+    while True:
+        there = _describe(admin, site, names, timeout_s)
+        missing = [plan for plan in plans if plan.name not in there and plan.name not in created]
+        try:
+            _create_once(admin, site, missing, created, timeout_s)
+            break
+        except DependencyError:
+            if monotonic() > deadline:
+                raise
+        sleep(0.2)
+    _await_leaders(admin, site, names, timeout_s)
+    return created
+
+
+def _create_once(
+    admin: AdminClient, site: Site, missing: list[TopicPlan], created: list[str], timeout_s: float
+) -> None:
+    """Ask once for all that is missing, and add to `created` what was made; raises the last error, if any."""
     if not missing:
-        return []
+        return
     request = [NewTopic(plan.name, plan.partitions, plan.replication, config=plan.config) for plan in missing]
     futures = admin.create_topics(request, operation_timeout=timeout_s, request_timeout=timeout_s)
-    created = []
+    trouble: FinalityError | None = None
     for name, future in futures.items():
+        where = f"create topic {name} at {site.settings.servers}"
         try:
             future.result(timeout_s + 1)
             created.append(name)
         except KafkaException as error:
             if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise translate(error, f"create topic {name} at {site.settings.servers}") from None
+                trouble = translate(error, where)
         except TimeoutError:
-            raise DependencyError(f"create topic {name} at {site.settings.servers}: no answer; apply again") from None
-    _await_leaders(admin, site, [plan.name for plan in missing], timeout_s)
-    return created
+            trouble = DependencyError(f"{where}: no answer; apply again")
+    if trouble is not None:
+        raise trouble
 
 
 def _await_leaders(admin: AdminClient, site: Site, names: list[str], timeout_s: float) -> None:

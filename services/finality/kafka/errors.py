@@ -56,6 +56,7 @@ _FENCE = Meaning(Disposition.FENCE, Fenced, "another process has taken over")
 _ACCESS = Meaning(Disposition.HALT, UsageError, "the cluster's access rules refuse this user; check the ACLs")
 _LOGIN = Meaning(Disposition.HALT, UsageError, "the login was refused; check the security, ssl and sasl options")
 _OPTION = Meaning(Disposition.HALT, UsageError, "an option is not accepted; check its name and value")
+_FEW = Meaning(Disposition.RETRY, DependencyError, "fewer brokers are up than the topic needs replicas; start them")
 _ABSENT = Meaning(Disposition.HALT, TopicAbsent, "the topic or partition does not exist; run `finality setup apply`")
 _OLD = Meaning(Disposition.HALT, UsageError, "the brokers do not know this request; use 3.6 or newer")
 _SHRUNK = Meaning(Disposition.HALT, IntegrityFault, "records that were there are gone; compare with the other site")
@@ -189,7 +190,7 @@ _TABLE: dict[int, Meaning] = {
     KafkaError._SSL: _LOGIN,
     KafkaError.INVALID_CONFIG: _OPTION,
     KafkaError.INVALID_PARTITIONS: _OPTION,
-    KafkaError.INVALID_REPLICATION_FACTOR: _OPTION,
+    KafkaError.INVALID_REPLICATION_FACTOR: _FEW,
     KafkaError.INVALID_REPLICA_ASSIGNMENT: _OPTION,
     KafkaError.INVALID_REQUIRED_ACKS: _OPTION,
     KafkaError.INVALID_TRANSACTION_TIMEOUT: _OPTION,

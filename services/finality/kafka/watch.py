@@ -32,7 +32,9 @@ __all__ = ["GONE", "Edge", "TopicWatch", "ask", "ask_offsets", "describe_patient
 _ENDS_EVERY_NS = 1_000_000_000
 _IDS_EVERY_NS = 2_000_000_000
 _PATIENCE_NS = 2_000_000_000
-_REQUEST_S = 5.0
+_ENDS_REQUEST_S = 1.0  # one dead leader holds up the answer for all partitions, and a leader must show that it lives
+_ID_REQUEST_S = 5.0
+_TRY_S = 2.0  # of one question among several, so that the next one can go to a new leader
 GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
 
 Offsets = dict[int, "Future[Any]"]
@@ -67,7 +69,7 @@ def ask_offsets(
     deadline = monotonic() + timeout_s
     patience = monotonic() + _PATIENCE_NS / 1e9
     while True:
-        futures = list_offsets(admin, topic, wanted, edge, isolation, timeout_s)
+        futures = list_offsets(admin, topic, wanted, edge, isolation, min(timeout_s, _TRY_S))
         try:
             found = {partition: int(ask(future, where, timeout_s + 1).offset) for partition, future in futures.items()}
             if min(found.values(), default=0) >= 0:
@@ -165,11 +167,11 @@ class TopicWatch:
             return fault
         if self._asked_ends is None and now >= self._next_ends:
             self._next_ends = now + _ENDS_EVERY_NS
-            futures = list_offsets(self._admin, self._topic, self._partitions, "end", self._isolation, _REQUEST_S)
+            futures = list_offsets(self._admin, self._topic, self._partitions, "end", self._isolation, _ENDS_REQUEST_S)
             self._asked_ends = (now, dict(positions), futures)
         if self._asked_id is None and now >= self._next_id:
             self._next_id = now + _IDS_EVERY_NS
-            self._asked_id = self._describe(_REQUEST_S)
+            self._asked_id = self._describe(_ID_REQUEST_S)
         return None
 
     def diagnose(self, partition: int, position: int, timeout_s: float) -> IntegrityFault | None:
