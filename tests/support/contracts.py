@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -34,6 +35,7 @@ class Theme:
 
 
 _HELP = {"action": "act0", "backoff": "2ns", "budget": 4, "expires": "3ns", "breaker": 3}
+_MEASURED = frozenset({"metrics", "revision", "start"})
 THEMES = (
     Theme({}),
     Theme({}),
@@ -61,9 +63,20 @@ THEMES = (
     Theme(
         {"jobLease": {"ttl": "6ns", "keepAlive": "2ns", "longestStep": "4ns"}}, frozenset({"lease", "holder"}), 0.3, 0.8
     ),
-    Theme({"targetState": {"metrics": {"rows": ">= 1"}}}, frozenset({"metrics", "revision", "start"}), focus=0.9),
+    Theme({"targetState": {"metrics": {"rows": "<= 2"}}, "settle": "none"}, _MEASURED, focus=0.9),
+    Theme(
+        {"limits": {"runTime": "2ns", "latency": "4ns", "retries": 1}, "settle": "none"},
+        frozenset({"phase", "start", "end", "created"}),
+    ),
 )
-_TIMELESS = ("reconcilePolicy", "cascade", "selector", "targetState")  # parts of a theme that have no rule of time
+_TIMELESS = (
+    "reconcilePolicy",
+    "cascade",
+    "selector",
+    "targetState",
+    "limits",
+    "settle",
+)  # parts of a theme that have no rule of time
 
 
 def contract_of(rng: Random, name: str, shape: Shape, theme: Theme = THEMES[0]) -> dict[str, Any]:
@@ -83,7 +96,7 @@ def contract_of(rng: Random, name: str, shape: Shape, theme: Theme = THEMES[0]) 
     sometimes(0.7, "selector", selector)
     target: dict[str, Any] = {"phase": rng.choice(("SUCCEEDED", "SUCCEEDED", "FAILED", "CANCELLED"))}
     if rng.random() < 0.4:
-        bounds = (">= 1", "≤ 2 ms", "< 1.50", "!= 2", "== 1500 ms", "> 0 %")
+        bounds = (">= 1", "≤ 2", "< 1.50", "!= 2", "== 1500 ms", "> 0 %")
         target["metrics"] = {key: rng.choice(bounds) for key in ("rows", "loss")[: rng.randrange(1, 3)]}
     sometimes(0.8, "targetState", target)
     limits = {"runTime": rng.choice(("2ns", "1h")), "latency": "4ns", "retries": rng.randrange(2)}
@@ -103,7 +116,7 @@ def contract_of(rng: Random, name: str, shape: Shape, theme: Theme = THEMES[0]) 
         sometimes(0.2, "livenessProbe", {"httpGet": {"url": "http://m/h"}})
         sometimes(0.5, "compensations", [_compensation(rng, at) for at in range(rng.randrange(1, 4))])
     if rng.random() < 0.7:
-        spec |= {key: part for key, part in theme.spec.items() if not shape.timeless or key in _TIMELESS}
+        spec |= {key: deepcopy(part) for key, part in theme.spec.items() if not shape.timeless or key in _TIMELESS}
     metadata = {"name": name} if rng.random() < 0.9 or shape.timeless else {"name": name, "tenant": "other"}
     return {"apiVersion": "finality.dev/v1alpha1", "kind": "StatefulJob", "metadata": metadata, "spec": spec}
 

@@ -57,7 +57,7 @@ def histories(draw: st.DrawFn, shape: Shape | None = None) -> History:
     """A whole history."""
     shape = shape or Shape()
     setup = Random(draw(seeds))
-    rows = draw(st.lists(seeds, min_size=1, max_size=shape.records))
+    rows = draw(st.lists(seeds, min_size=shape.records // 2, max_size=shape.records))
     return build(setup, rows, shape)
 
 
@@ -260,7 +260,9 @@ def event_of(rng: Random, shape: Shape, favourite: str, theme: Theme = THEMES[0]
     sometimes(0.3, "attempt", rng.randrange(4))
     sometimes(0.45, "revision", str(rng.randrange(6)))
     sometimes(0.1, "revision_epoch", str(rng.randrange(3)))
-    sometimes(0.2, "metrics", {rng.choice(("rows", "loss", "é")): rng.choice(("0", "1.50", "-0.0", "2", "007", "3"))})
+    sometimes(
+        0.2, "metrics", {rng.choice(("rows", "rows", "loss", "é")): rng.choice(("0", "1.50", "-0.0", "2", "2.0", "3"))}
+    )
     sometimes(0.2, "conditions", {rng.choice("ABC"): rng.random() < 0.8, rng.choice("ABC"): True})
     sometimes(0.15, "parts", [rng.choice("pqr") for _ in range(rng.randrange(3))])
     sometimes(0.05, "deleted", True)
