@@ -53,7 +53,7 @@ class ControlEntry(msgspec.Struct, omit_defaults=True, tag="control", tag_field=
     version: str = ""
 
 
-class DeltaEntry(msgspec.Struct, omit_defaults=True, tag="delta", tag_field="kind"):
+class DeltaEntry(msgspec.Struct, omit_defaults=True, tag="delta", tag_field="kind", gc=False):
     """What a job still lacks. cls: pending (not due yet) or due. delta: item to UNMET, UNKNOWN or ERROR."""
 
     actual: dict[str, str]
@@ -82,7 +82,7 @@ class CommandEntry(msgspec.Struct, omit_defaults=True, tag="command", tag_field=
     time: str
 
 
-class OutcomeEntry(msgspec.Struct, omit_defaults=True):
+class OutcomeEntry(msgspec.Struct, omit_defaults=True, gc=False):
     """How a job ended (kind outcome), or how that must be corrected (kind amendment, `amends` names the entry).
 
     class of an amendment: outcome (the outcome or its reasons changed) or evidence (only times or counts became known).

@@ -45,7 +45,7 @@ _HOUR = 3_600_000_000_000
 _LEAP = 300_000_000_000  # a source's time mark runs at most this far ahead of ticks
 
 
-class Made(msgspec.Struct):
+class Made(msgspec.Struct, gc=False):
     """One entry: its index in the partition's chain, its ordinal among the record's entries, its canonical bytes."""
 
     index: int

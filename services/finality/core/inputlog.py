@@ -29,7 +29,7 @@ class Home(NamedTuple):
     generation: int
 
 
-class InputTip(NamedTuple):
+class InputTip(msgspec.Struct, frozen=True, gc=False):
     """What acceptance holds after a prefix of an input partition. position 0: nothing accepted yet."""
 
     position: int = 0
@@ -38,7 +38,7 @@ class InputTip(NamedTuple):
     active: Home = Home("", 0)
 
 
-class Accepted(NamedTuple):
+class Accepted(msgspec.Struct, gc=False):
     """An accepted record: the tip after it, its kind, and its carried headers."""
 
     tip: InputTip

@@ -21,6 +21,8 @@ from bisect import insort
 from sys import intern
 from typing import Any
 
+import msgspec
+
 from finality.core.contract import Contract
 from finality.core.event import ENDED, Event, phase_rank
 
@@ -101,47 +103,29 @@ class Extra:
         self.breaker = ""  # action whose breaker held a command back
 
 
-class Job:
-    """An open or finished job. Times in ns, NO_TIME = unknown. final: index of its outcome entry, 0 = open."""
+class Job(msgspec.Struct, eq=False, gc=False):
+    """An open or finished job. Times in ns, NO_TIME = unknown. final: index of its outcome entry, 0 = open.
 
-    __slots__ = (
-        "contract",
-        "created",
-        "deadline",
-        "end",
-        "extra",
-        "final",
-        "flags",
-        "key",
-        "latest",
-        "order",
-        "phase",
-        "reason",
-        "rivals",
-        "settle",
-        "signature",
-        "starts",
-        "word",
-    )
+    A struct that the cycle collector leaves alone: there may be millions, and nothing in one leads back to it.
+    """
 
-    def __init__(self, key: str, contract: Contract) -> None:
-        self.key = key
-        self.contract = contract  # the version that the job is pinned to
-        self.order: OrderKey = NOTHING
-        self.phase = ""
-        self.reason = ""
-        self.word = ""
-        self.rivals: tuple[Content, ...] = ()  # all contents at `order` when there is more than one, sorted
-        self.starts: tuple[int, ...] = ()  # starts of unnumbered attempts, sorted
-        self.end = NO_TIME
-        self.created = NO_TIME
-        self.latest = NO_TIME  # greatest occurred time seen
-        self.deadline = 0
-        self.settle = 0
-        self.signature = ""
-        self.flags = 0
-        self.final = 0
-        self.extra: Extra | None = None
+    key: str
+    contract: Contract  # the version that the job is pinned to
+    order: OrderKey = NOTHING
+    phase: str = ""
+    reason: str = ""
+    word: str = ""
+    rivals: tuple[Content, ...] = ()  # all contents at `order` when there is more than one, sorted
+    starts: tuple[int, ...] = ()  # starts of unnumbered attempts, sorted
+    end: int = NO_TIME
+    created: int = NO_TIME
+    latest: int = NO_TIME  # greatest occurred time seen
+    deadline: int = 0
+    settle: int = 0
+    signature: str = ""
+    flags: int = 0
+    final: int = 0
+    extra: Extra | None = None
 
     def merge(self, event: Event, at: int, phase_counts: bool = True) -> bool:
         """Join an event into the evidence; `at`: its occurred time as a number. True when the greatest order key moved.
@@ -151,7 +135,8 @@ class Job:
         created = int(event.created) if event.created else at
         if created != NO_TIME and (self.created == NO_TIME or created < self.created):
             self.created = created
-        self.latest = max(self.latest, at)
+        if at > self.latest:
+            self.latest = at
         if event.start or event.attempt:
             self._merge_attempt(event.attempt, int(event.start) if event.start else NO_TIME)
         key = order_key(event, at)
@@ -201,6 +186,9 @@ class Job:
         if not attempt:
             if start in self.starts:
                 return
+            if not self.starts:
+                self.starts = (start,)
+                return
             starts = list(self.starts)
             insort(starts, start)
             if len(starts) > MAX_ATTEMPTS:
@@ -248,8 +236,9 @@ class Job:
     @property
     def attempts(self) -> int:
         """Attempts seen: the greatest number, or how many distinct starts."""
-        numbered = max(self.extra.numbered, default=0) if self.extra else 0
-        return max(numbered, len(self.starts))
+        if self.extra is None:
+            return len(self.starts)
+        return max([len(self.starts), *self.extra.numbered])
 
     @property
     def start(self) -> int:

@@ -42,7 +42,7 @@ _ROW_BYTES = 40  # JSON around an entry in a block
 _HEAD_BYTES = 2_048  # a block's other fields, with voters
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, gc=False):
     """One entry of the own chain that is not yet in an accepted block."""
 
     number: int
@@ -117,17 +117,17 @@ class Replica:
         self.input = answer.tip
         if position == 1:
             return 0
-        fold = self.fold
-        made = fold.step(position, answer.kind, record.key, record.value, answer.headers)
+        made = self.fold.step(position, answer.kind, record.key, record.value, answer.headers)
+        if not made:
+            return 0
+        stream, version, chain = self.tip.stream, self.fold.state.fold_version, self.chain
         for entry in made:
-            version = fold.state.fold_version
-            self.chain = chain_next(
-                self.tip.stream, entry.index, self.chain, position, entry.ordinal, version, entry.entry
-            )
-            self.number = entry.index
-            row = Row(entry.index, position, entry.ordinal, entry.kind, entry.entry, self.chain, answer.tip.chain)
-            self.window.append(row)
-        if made and self._ahead:
+            index, ordinal = entry.index, entry.ordinal
+            chain = chain_next(stream, index, chain, position, ordinal, version, entry.entry)
+            self.window.append(Row(index, position, ordinal, entry.kind, entry.entry, chain, answer.tip.chain))
+        self.chain = chain
+        self.number = made[-1].index
+        if self._ahead:
             self._compare_ahead()
         return len(made)
 
