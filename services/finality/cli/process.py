@@ -6,6 +6,7 @@ the step at hand.
 
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from collections.abc import Callable
@@ -69,6 +70,8 @@ def run_loop(step: Callable[[], int], close: Callable[[], None], warn: Callable[
     signal.signal(signal.SIGTERM, stop.ask)
     signal.signal(signal.SIGINT, stop.ask)
     failures = 0
+    gc.freeze()  # what was built so far stays; and the loops make no cycles, so looking for them may be rare
+    gc.set_threshold(50_000, 50, 100)
     try:
         while not stop.asked:
             try:

@@ -135,8 +135,7 @@ class Job(msgspec.Struct, eq=False, gc=False):
         created = int(event.created) if event.created else at
         if created != NO_TIME and (self.created == NO_TIME or created < self.created):
             self.created = created
-        if at > self.latest:
-            self.latest = at
+        self.latest = max(self.latest, at)
         if event.start or event.attempt:
             self._merge_attempt(event.attempt, int(event.start) if event.start else NO_TIME)
         key = order_key(event, at)
