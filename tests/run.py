@@ -45,7 +45,7 @@ PURE = [  # the two run side by side
     Group("sources, contracts", pytest(*SOURCES), 15, beside=True),
     Group("core, property", pytest("tests/unit", "tests/property", *[f"--ignore={path}" for path in SOURCES]), 15),
 ]
-DEMO = [Group("end to end", pytest("tests/stack/test_demo.py"), 6)]
+DEMO = [Group("end to end", pytest("tests/stack/test_demo.py"), 9)]
 SERVERS = [
     Group("servers", pytest("tests/stack", "--ignore=tests/stack/test_demo.py"), 20),
     Group("faults", pytest("tests/faults"), 15),
