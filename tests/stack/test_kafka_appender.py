@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -13,7 +14,14 @@ from finality.core.ports import Delivery
 from finality.kafka.appender import KafkaAppender, record_bytes
 from finality.kafka.connection import KafkaSettings
 from finality.kafka.tail import end_offsets, last_records, read_to_end
-from stack.kafka_case import KafkaCase, until
+from stack.kafka_case import PATIENCE_S, KafkaCase, until
+
+
+@pytest.fixture(autouse=True)
+def _lean(kafka: KafkaCase) -> Iterator[None]:
+    """No case leaves its topics to the next one."""
+    yield
+    kafka.clean()
 
 
 def reports(appender: KafkaAppender, count: int) -> list[Delivery]:
@@ -49,7 +57,7 @@ def test_the_original_s_time_can_be_kept(kafka: KafkaCase) -> None:
     topic = kafka.topic()
     appender = kafka.appender(topic)
     appender.append(0, None, b"x", [], timestamp=1_000_000_000_000)
-    assert appender.flush(60) == 0
+    assert appender.flush(PATIENCE_S) == 0
     assert [record.timestamp for record in read_to_end(kafka.settings, topic, 0)] == [1_000_000_000_000]
     appender.close()
 
@@ -95,7 +103,7 @@ def test_a_broker_that_stands_still_gives_delivery_errors_and_a_fresh_producer_g
 ) -> None:
     topic = kafka.topic()
     kafka.fill(topic, [b"first"])
-    appender = kafka.appender(topic, message_timeout_s=4)
+    appender = kafka.appender(topic, message_timeout_s=2)
 
     def appended(value: bytes) -> bool:
         appender.reset()
@@ -146,7 +154,7 @@ def test_gapless_waits_for_a_broker_that_comes_back_and_skips_nothing(kafka: Kaf
     with kafka.standing_still(broker_pid):
         for number in range(1_000):
             appender.append(0, None, b"%d" % number, [])
-        assert appender.flush(4) > 0
+        assert appender.flush(2) > 0
     assert {report.error for report in reports(appender, 1_000)} == {""}
     values = [record.value for record in read_to_end(kafka.settings, topic, 0)]
     assert values == [b"first", *(b"%d" % number for number in range(1_000))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,14 +12,23 @@ from confluent_kafka import Consumer, Producer
 from finality.core.errors import IntegrityFault, UsageError
 from finality.kafka.reader import KafkaReader, Start
 from finality.kafka.tail import end_offsets
-from stack.kafka_case import KafkaCase, drain, until
+from stack.kafka_case import PATIENCE_S, KafkaCase, drain, until
+
+
+@pytest.fixture(autouse=True)
+def _lean(kafka: KafkaCase) -> Iterator[None]:
+    """No case leaves its topics to the next one."""
+    yield
+    kafka.clean()
 
 
 def open_reader(
     kafka: KafkaCase, topic: str, starts: dict[int, Start] | None = None, dense: bool = True
 ) -> KafkaReader:
     """A reader of partition 0, or of what is asked for."""
-    return KafkaReader(kafka.settings, topic, starts or {0: "beginning"}, kafka.clock, dense=dense)
+    return KafkaReader(
+        kafka.settings, topic, starts or {0: "beginning"}, kafka.clock, dense=dense, timeout_s=PATIENCE_S
+    )
 
 
 def fault_of(reader: KafkaReader) -> IntegrityFault:
@@ -43,7 +53,7 @@ def test_every_record_of_every_partition_comes_once_and_in_order(kafka: KafkaCas
         key = None if number % 7 == 0 else b"k%d" % number
         value = None if number % 11 == 0 else b"v%d" % number
         appender.append(number % 4, key, value, [("h", b"%d" % number), ("h", None)] if number % 3 else [])
-    assert appender.flush(60) == 0
+    assert appender.flush(PATIENCE_S) == 0
     reader = open_reader(kafka, topic, {0: "beginning", 1: 0, 2: 17, 3: "beginning"})
     assert [reader.position(partition) for partition in range(4)] == [0, 0, 17, 0]
     records = drain(reader, 20_000 - 17)
@@ -167,10 +177,10 @@ def test_a_hole_is_a_fault_in_a_dense_topic_only(kafka: KafkaCase) -> None:
     topic = kafka.topic()
     kafka.fill(topic, [b"a"])
     producer = Producer({**kafka.settings.options, "transactional.id": topic})
-    producer.init_transactions(60)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"b", partition=0)
-    producer.commit_transaction(60)
+    producer.commit_transaction(PATIENCE_S)
     until(lambda: end_offsets(kafka.settings, topic) == {0: 3}, "its mark, which is written a little later")
     kafka.fill(topic, [b"c"])
     loose = open_reader(kafka, topic, dense=False)
@@ -259,7 +269,7 @@ def test_a_broker_that_stands_still_is_silence_and_then_goes_on(kafka: KafkaCase
     drain(reader, 5)
     with kafka.standing_still(broker_pid):
         stopped = time.monotonic()
-        while time.monotonic() - stopped < 4:
+        while time.monotonic() - stopped < 2:
             assert reader.poll(10, 0.1) == []
     kafka.fill(topic, [b"on"])
     assert [record.value for record in drain(reader, 1)] == [b"on"]

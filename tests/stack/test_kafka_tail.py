@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import Producer
 
@@ -14,13 +16,20 @@ from finality.kafka.tail import (
     read_to_end,
     start_offsets,
 )
-from stack.kafka_case import KafkaCase, until
+from stack.kafka_case import PATIENCE_S, KafkaCase, until
+
+
+@pytest.fixture(autouse=True)
+def _lean(kafka: KafkaCase) -> Iterator[None]:
+    """No case leaves its topics to the next one."""
+    yield
+    kafka.clean()
 
 
 def transactional(kafka: KafkaCase, name: str) -> Producer:
     """A transactional producer that is ready to begin."""
     producer = Producer({**kafka.settings.options, "transactional.id": name})
-    producer.init_transactions(60)
+    producer.init_transactions(PATIENCE_S)
     return producer
 
 
@@ -42,11 +51,11 @@ def test_ends_that_hold_no_record_are_reached(kafka: KafkaCase) -> None:
     producer = transactional(kafka, topic)
     producer.begin_transaction()
     producer.produce(topic, b"kept", partition=0)
-    producer.commit_transaction(60)
+    producer.commit_transaction(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"dropped", partition=0)
-    assert producer.flush(60) == 0
-    producer.abort_transaction(60)
+    assert producer.flush(PATIENCE_S) == 0
+    producer.abort_transaction(PATIENCE_S)
     until(lambda: end_offsets(kafka.settings, topic) == {0: 4}, "both marks, which are written a little later")
     committed = read_to_end(kafka.settings, topic, 0, isolation="read_committed")
     assert [record.value for record in committed] == [b"kept"]
@@ -62,13 +71,13 @@ def test_what_an_open_transaction_holds_back_is_not_there_for_committed_readers(
     producer = transactional(kafka, topic)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)
-    assert producer.flush(60) == 0
+    assert producer.flush(PATIENCE_S) == 0
     assert end_offsets(kafka.settings, topic, isolation="read_committed") == {0: 1}
     assert end_offsets(kafka.settings, topic) == {0: 2}
     committed = read_to_end(kafka.settings, topic, 0, isolation="read_committed")
     assert [record.value for record in committed] == [b"before"]
     assert [record.value for record in read_to_end(kafka.settings, topic, 0)] == [b"before", b"open"]
-    producer.abort_transaction(60)
+    producer.abort_transaction(PATIENCE_S)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(0, []), (1, [9]), (3, [7, 8, 9]), (50, [4, 5, 6, 7, 8, 9])])

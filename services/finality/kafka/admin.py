@@ -173,7 +173,7 @@ def _write_inputs(
     admin: AdminClient, site: Site, record: GenesisRecord, written: dict[str, list[int]], timeout_s: float
 ) -> None:
     topic = site.names.topic("input")
-    count = _describe(admin, site, [topic], timeout_s)[topic][0]
+    count = _once_known(lambda: _count_partitions(admin, site, topic, timeout_s), timeout_s)
     if count != record.genesis.partitions:
         raise UsageError(
             f"topic {topic} at {site.settings.servers} has {count} partitions, the genesis fixes "
@@ -343,6 +343,13 @@ def _describe(
             continue
         found[name] = (len(partitions), min(len(row.replicas) for row in partitions))
     return found
+
+
+def _count_partitions(admin: AdminClient, site: Site, topic: str, timeout_s: float) -> int:
+    found = _describe(admin, site, [topic], timeout_s)
+    if topic not in found:
+        raise TopicAbsent(f"topic {topic} at {site.settings.servers} is not known to every broker; apply again")
+    return found[topic][0]
 
 
 def _configs(admin: AdminClient, site: Site, names: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
