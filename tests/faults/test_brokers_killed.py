@@ -44,7 +44,7 @@ def _in_sync(here: Case) -> bool:
 
 def test_each_broker_dies_in_turn_and_nothing_is_lost(whole: Case, stack3: Stack) -> None:
     here = whole
-    work = Workload(borg_rows(1_500))
+    work = Workload(borg_rows(1_000))
     load = here.raw_load(work, each=1)
     voters = [here.launch("reconciler", "--replica", name) for name in ("r1", "r2", "r3")]
     ingest: list[Running] = [here.launch("ingest")]
@@ -77,6 +77,7 @@ def test_each_broker_dies_in_turn_and_nothing_is_lost(whole: Case, stack3: Stack
     until(lambda: _in_sync(here), "three replicas in sync", drip)
     for voter in voters:
         assert voter.code is None, f"{voter} gave up"
+    load.each = 100
     here.await_outcomes(work, load)
     print(f"longest silence by broker killed: {', '.join(f'{row:.1f} s' for row in silences)}; ingest x{len(ingest)}")
     verdict = here.judge(work)

@@ -34,6 +34,7 @@ def test_two_processes_of_one_replica_write_one_log(case: Callable[..., Case]) -
     twins.pop(leader).kill()
     until(lambda: led_by(set(twins)), "the other twin to lead", load.step)
     assert not load.is_done
+    load.each = 50
     here.await_outcomes(work, load)
     verdict = here.judge(work)
     assert set(verdict.writers) >= {"twin-1", "twin-2"}
@@ -66,6 +67,7 @@ def test_four_that_fight_for_leadership_write_one_log(case: Callable[..., Case],
     fought = here.watch.ignored.total()
     for fighter in fighters[1:]:
         fighter.signal(signal.SIGKILL)
+    load.each = 50
     here.await_outcomes(work, load)
     verdict = here.judge(work)
     assert len(set(verdict.writers) & set(boots)) == 4, "all four had led"

@@ -53,6 +53,7 @@ def test_what_a_leader_sends_after_a_pause_is_ignored(case: Callable[..., Case])
     for one in (sleeper, *others):
         assert one.code is None, f"{one} gave up"
     others[0].kill()  # now the quorum needs the sleeper's vote
+    load.each = 50
     here.await_outcomes(work, load)
     assert sleeper.code is None, f"{sleeper} gave up"
     late = [

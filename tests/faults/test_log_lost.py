@@ -127,7 +127,7 @@ def test_a_log_without_its_beginning_is_named_at_the_start(case: Callable[..., C
     log.cut_front(1, 3)
     before = end_offsets(here.kafka, log.name)
     _ends_by_name(here.finality(*RUN), ("RETENTION_OVERTOOK",), load)
-    assert end_offsets(here.kafka, log.name) == before
+    assert end_offsets(here.kafka, log.name)[1] == before[1], "nothing is written behind a beginning that is not there"
 
 
 def test_a_log_that_lost_its_tail_unseen_is_written_again_the_same(case: Callable[..., Case]) -> None:

@@ -38,6 +38,7 @@ def test_what_every_killed_reconciler_left_is_completed(case: Callable[..., Case
         assert step.replace(":", " ") in killed.said
         assert not load.is_done, f"the load was over before {step}"
     here.launch("reconciler", "--lease-ms", "1000")
+    load.each = 50
     here.await_outcomes(work, load)
     verdict = here.judge(work)
     assert len(verdict.writers) > 2, "of the killed ones more than two had led"

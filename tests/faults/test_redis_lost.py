@@ -48,6 +48,7 @@ def test_a_redis_that_dies_and_forgets_is_survived(case: Callable[..., Case], st
     until(more_blocks(2), "blocks after the restart", load.step)
     for voter in voters:
         assert voter.code is None, f"{voter} gave up"
+    load.each = 50
     here.await_outcomes(work, load)
     print(f"redis: {here.watch.terms} terms, longest silence {here.watch.longest_silence_s:.1f} s")
     here.judge(work)

@@ -62,12 +62,12 @@ class Workload:
 
 
 class Load:
-    """Sends items little by little: `step` sends the next few; made to be called while one waits for something."""
+    """Sends items little by little: `step` sends the next `each`; made to be called while one waits for something."""
 
     def __init__(self, items: Sequence[bytes], send: Callable[[Sequence[bytes]], object], each: int) -> None:
         self._items = items
         self._send = send
-        self._each = each
+        self.each = each
         self.sent = 0
 
     @property
@@ -77,7 +77,7 @@ class Load:
 
     def step(self, limit: int = -1) -> None:
         """Send the next few, at most up to `limit` altogether."""
-        until = min(self.sent + self._each, len(self._items) if limit < 0 else limit)
+        until = min(self.sent + self.each, len(self._items) if limit < 0 else limit)
         if until > self.sent:
             self._send(self._items[self.sent : until])
             self.sent = until
