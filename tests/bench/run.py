@@ -49,8 +49,8 @@ def _write(lines: list[str]) -> None:
     head = [
         "# Evidence",
         "",
-        "Figures of `make bench`, written by `tests/bench/run.py --write`. CPU figures are of our own processes, brokers",
-        "apart; ratios are against a bare Python loop (receive, decode, minimal fold, chain, append) of the same run.",
+        "Figures of `make bench`, written by `tests/bench/run.py --write`. CPU figures are of our own processes, the",
+        "brokers' apart; ratios are against a bare Python loop (receive, decode, minimal fold, chain, append).",
         "",
         f"## {when}, commit {commit.stdout.strip()}",
         "",
