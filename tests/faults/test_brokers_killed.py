@@ -42,9 +42,10 @@ def _in_sync(here: Case) -> bool:
     return bool(partitions) and all(len(row.isrs) == 3 for row in partitions)
 
 
-def test_each_broker_dies_in_turn_and_nothing_is_lost(whole: Case, stack3: Stack) -> None:
+@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.chaos)])
+def test_each_broker_dies_in_turn_and_nothing_is_lost(whole: Case, stack3: Stack, rounds: int) -> None:
     here = whole
-    work = Workload(borg_rows(1_000))
+    work = Workload(borg_rows(1_000 * rounds))
     load = here.raw_load(work, each=1)
     voters = [here.launch("reconciler", "--replica", name) for name in ("r1", "r2", "r3")]
     ingest: list[Running] = [here.launch("ingest")]
@@ -64,7 +65,7 @@ def test_each_broker_dies_in_turn_and_nothing_is_lost(whole: Case, stack3: Stack
     wanted = 20
     until(more_blocks, "the first blocks", drip)
     silences = []
-    for broker in stack3.brokers():
+    for broker in stack3.brokers() * rounds:
         until(lambda: _in_sync(here), "three replicas in sync", drip)
         here.watch.longest_silence_s = 0.0
         broker.kill()

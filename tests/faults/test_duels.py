@@ -6,12 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 
+import pytest
+
 from finality.lab.stack import Stack
 from support.fault_case import Case
 from support.running import until
 from support.workload import Workload, borg_rows
-
-FIGHT_S = 20.0
 
 
 def test_two_processes_of_one_replica_write_one_log(case: Callable[..., Case]) -> None:
@@ -40,8 +40,9 @@ def test_two_processes_of_one_replica_write_one_log(case: Callable[..., Case]) -
     assert set(verdict.writers) >= {"twin-1", "twin-2"}
 
 
-def test_four_that_fight_for_leadership_write_one_log(case: Callable[..., Case], stack1: Stack) -> None:
-    work = Workload(borg_rows(600))
+@pytest.mark.parametrize("seconds", [20.0, pytest.param(120.0, marks=pytest.mark.chaos)])
+def test_four_that_fight_for_leadership_write_one_log(case: Callable[..., Case], stack1: Stack, seconds: float) -> None:
+    work = Workload(borg_rows(int(30 * seconds)))
     here = case()
     base = stack1.redis_url.rpartition("/")[0]
     boots = [f"fighter-{number}" for number in range(4)]
@@ -54,13 +55,13 @@ def test_four_that_fight_for_leadership_write_one_log(case: Callable[..., Case],
     for fighter in fighters:
         fighter.says("ready")
     load = here.feed_load(work, each=2)
-    over = time.monotonic() + FIGHT_S
+    over = time.monotonic() + seconds
 
     def is_over() -> bool:
         here.watch.read()
         return time.monotonic() > over
 
-    until(is_over, "the end of the fight", load.step, FIGHT_S + 30)
+    until(is_over, "the end of the fight", load.step, seconds + 30)
     for fighter in fighters:
         assert fighter.code is None, f"{fighter} gave up"
     print(f"fight: {here.watch.terms} terms, {here.watch.blocks} blocks, ignored {dict(here.watch.ignored)}")
