@@ -1,4 +1,4 @@
-"""A bad network between two of three replicas and Redis, by a seeded schedule: delays, lost answers, resets, silence."""
+"""A bad network between two of three replicas and Redis, by a seeded schedule: delay, loss, resets, silence."""
 
 from __future__ import annotations
 
