@@ -62,7 +62,7 @@ def read_input(home: Home, rows: list[int]) -> Counter[str]:
     return reasons
 
 
-@effort(150)
+@effort(80)
 @given(st.sampled_from(HOMES), st.lists(seeds, max_size=40))
 def test_input_acceptance_agrees(home: Home, rows: list[int]) -> None:
     """Copied, local, repeated, gapped records; epochs that come and go; headers of all sorts."""
@@ -244,7 +244,7 @@ def _forge(reading: Reading, rng: Random) -> None:
     reading.log(text.encode().replace(b'"entries":[]', b'"entries":[%b]' % packed), reading.place())
 
 
-@effort(120)
+@effort(60)
 @given(st.sampled_from((PRIMARY, DR)), seeds)
 def test_log_acceptance_agrees(home: Home, seed: int) -> None:
     """At the site that writes and at the one that copies: blocks, leaders, repeats, forgeries, switches of site."""

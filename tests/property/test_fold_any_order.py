@@ -37,7 +37,7 @@ def effective(history: History, records: list[Record]) -> dict[str, dict[str, An
     return {job: entry for job, entry in said.items() if entry["phase"] not in OPEN and entry["phase"]}
 
 
-@effort(250)
+@effort(90)
 @given(histories(TIMELESS), seeds)
 def test_any_order_and_any_repetition_end_alike(history: History, seed: int) -> None:
     """Contracts first, in their order; then the events as they come, shuffled, reversed, each up to three times."""
@@ -52,7 +52,7 @@ def test_any_order_and_any_repetition_end_alike(history: History, seed: int) -> 
         assert effective(history, commands + order) == expected
 
 
-@effort(60)
+@effort(25)
 @given(histories(TIMELESS))
 def test_a_repeated_record_says_nothing_new(history: History) -> None:
     """An event twice in a row: the second time the fold has nothing to say."""

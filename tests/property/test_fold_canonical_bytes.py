@@ -28,7 +28,7 @@ documents = st.recursive(
 )
 
 
-@effort(300)
+@effort(120)
 @given(documents)
 def test_both_encoders_write_rfc_8785(document: Any) -> None:
     """Any document of the restricted domain."""
@@ -38,7 +38,7 @@ def test_both_encoders_write_rfc_8785(document: Any) -> None:
     assert canonical(document) == expected
 
 
-@effort(150)
+@effort(80)
 @given(seeds)
 def test_events_have_one_form(seed: int) -> None:
     """The event codec, the slow fold's own, and RFC 8785 agree (metric and label names of ASCII)."""

@@ -95,7 +95,7 @@ def _walk(tree: Any, places: list[tuple[Any, Any]]) -> None:
             _walk(tree[key], places)
 
 
-@effort(500)
+@effort(200)
 @given(seeds)
 def test_both_take_the_same_contracts(seed: int) -> None:
     """Sound ones and broken ones; version and canonical bytes are equal."""
@@ -131,7 +131,7 @@ def test_most_changed_contracts_are_refused_and_many_are_not() -> None:
     assert 60 < taken < 240
 
 
-@effort(300)
+@effort(120)
 @given(seeds)
 def test_both_select_the_same_contract(seed: int) -> None:
     """Of several contracts with globs, labels, sources and kinds."""
@@ -166,7 +166,7 @@ bound_texts = st.tuples(
 ).map(" ".join)
 
 
-@effort(300)
+@effort(120)
 @given(duration_texts | st.text("0123456789dhmsun ", max_size=8))
 def test_durations_agree(text: str) -> None:
     """Taken or refused alike, the same length, the same one text."""
@@ -183,7 +183,7 @@ def test_durations_agree(text: str) -> None:
     assert results[0] == results[1]
 
 
-@effort(300)
+@effort(120)
 @given(bound_texts, number_texts)
 def test_bounds_agree(text: str, measured: str) -> None:
     """Taken or refused alike, the same text, and the same answer about a measurement."""

@@ -37,7 +37,7 @@ def restored(genesis: Genesis, fold: Fold, order: random.Random | None = None) -
     return Fold(genesis, State.restore(genesis, items, fold.state.index))
 
 
-@effort(60)
+@effort(25)
 @given(histories(), seeds)
 def test_restoring_at_every_record_changes_nothing(history: History, seed: int) -> None:
     """Entries, then the state with its digest, equal those of a fold that was never stopped."""

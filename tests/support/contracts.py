@@ -63,7 +63,7 @@ THEMES = (
     Theme(
         {"jobLease": {"ttl": "6ns", "keepAlive": "2ns", "longestStep": "4ns"}}, frozenset({"lease", "holder"}), 0.3, 0.8
     ),
-    Theme({"targetState": {"metrics": {"rows": "<= 2"}}, "settle": "none"}, _MEASURED, focus=0.9),
+    Theme({"selector": {}, "targetState": {"metrics": {"rows": "<= 2"}}, "settle": "none"}, _MEASURED, focus=0.9),
     Theme(
         {"limits": {"runTime": "2ns", "latency": "4ns", "retries": 1}, "settle": "none"},
         frozenset({"phase", "start", "end", "created"}),

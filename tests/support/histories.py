@@ -258,7 +258,7 @@ def event_of(rng: Random, shape: Shape, favourite: str, theme: Theme = THEMES[0]
     sometimes(0.2, "created", str(at - rng.randrange(9)))
     sometimes(0.2, "end", str(at + rng.randrange(3)))
     sometimes(0.3, "attempt", rng.randrange(4))
-    sometimes(0.45, "revision", str(rng.randrange(6)))
+    sometimes(0.45, "revision", str(rng.randrange(3 if shape.timeless else 6)))
     sometimes(0.1, "revision_epoch", str(rng.randrange(3)))
     sometimes(
         0.2, "metrics", {rng.choice(("rows", "rows", "loss", "é")): rng.choice(("0", "1.50", "-0.0", "2", "2.0", "3"))}

@@ -379,3 +379,33 @@ def test_a_strict_conflict_after_a_deadline_is_unproven() -> None:
     part.event("RUNNING", revision=2)
     part.event("PAUSED", revision=2)
     assert part.outcomes() == ["outcome EXPIRED", "amendment UNPROVEN"]
+
+
+def test_a_limit_is_met_up_to_its_last_nanosecond() -> None:
+    """Run time and latency, at the limit and one beyond."""
+    for end, outcome in ((6, "SATISFIED"), (7, "VIOLATED")):
+        for limits, times in (({"runTime": "3ns"}, {"start": 3}), ({"latency": "3ns"}, {"created": 3})):
+            part = Partition({**AT_ONCE, "limits": limits})
+            part.event("SUCCEEDED", at=9, end=end, **times)
+            assert part.outcomes() == [f"outcome {outcome}"]
+
+
+def test_a_tombstone_stays_for_the_whole_memory() -> None:
+    """As old as the memory is not older than it."""
+    for now, kept in ((15, True), (16, False)):
+        part = Partition(AT_ONCE, digest_every=4, memory="5", log_time="events")
+        part.event("SUCCEEDED", at=10)
+        part.event("RUNNING", "default/s/i/run/2", at=now)
+        assert (JOB in part.fold.state.tombstones) == kept
+
+
+def test_a_repeated_rival_that_was_left_out_opens_no_new_window() -> None:
+    """Nine words at one order key, eight are kept; the ninth again and again does not put the end off."""
+    part = Partition(SETTLING)
+    for number in range(9):
+        part.event("SUCCEEDED", at=5, word=f"w{number}")
+    part.tick()
+    part.tick(4)
+    part.event("SUCCEEDED", at=5, word="w0")
+    part.tick(1)
+    assert part.outcomes() == ["outcome SATISFIED"]
