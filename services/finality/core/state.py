@@ -73,7 +73,6 @@ class State:
         self._moved: set[object] = set()  # source marks and times whose items stand in `_old`
         self._sum = 0
         self._count = 0
-        self.changed: dict[str, int] = {}  # item key -> digest position at which it last changed
 
     # -- jobs ---------------------------------------------------------------------------------
 
@@ -252,8 +251,6 @@ class State:
             if new is not None:
                 self._sum += item_sum(new)
                 self._count += 1
-            self.changed[key] = self.position
-        self.changed["h"] = self.position
         self._old.clear()
         self._moved.clear()
         self._sum &= _MASK
