@@ -12,9 +12,9 @@ from hashlib import sha256
 
 import msgspec
 
-from finality.core.records import EVENT, Record
+from finality.core.records import SOURCE, Record
 
-__all__ = ["BareLoop"]
+__all__ = ["BareLoop", "pairs_of"]
 
 _BLOCK = 2_000  # entries
 
@@ -43,15 +43,11 @@ class BareLoop:
         self._waiting: list[bytes] = []
         self.entries = 0
 
-    def feed(self, records: Iterable[Record]) -> None:
-        """Take records; those that are no events are passed over."""
-        for record in records:
-            value = record.value
-            headers = record.headers
-            if value is None or headers[0][1] != EVENT:
-                continue
+    def feed(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take events: value and source header of each."""
+        for value, source in pairs:
             seen = self._decode(value)
-            self._input = sha256(self._input + (headers[1][1] or b"") + value).digest()
+            self._input = sha256(self._input + source + value).digest()
             if self._phases.get(seen.job) == seen.phase:
                 continue
             self._phases[seen.job] = seen.phase
@@ -67,3 +63,12 @@ class BareLoop:
         if self._waiting:
             self._block(self._chain + b",".join(self._waiting))
             self._waiting = []
+
+
+def pairs_of(records: Iterable[Record]) -> list[tuple[bytes, bytes]]:
+    """Value and source header of the records that are events."""
+    return [
+        (record.value or b"", record.headers[1][1] or b"")
+        for record in records
+        if len(record.headers) > 1 and record.headers[1][0] == SOURCE
+    ]

@@ -11,7 +11,7 @@ import gc
 import time
 from collections import Counter
 
-from bench.bench_bare import BareLoop
+from bench.bench_bare import BareLoop, pairs_of
 from bench.bench_rows import Row, Table, cpu_us
 from finality.core.attested import Leader, LogTip, VoterRow, accept_log, encode_log_record
 from finality.core.canonical import chain_next, input_next
@@ -31,11 +31,13 @@ _SOME = 40_000
 def bare_cost(records: list[Record]) -> float:
     """µs of the bare loop for one event."""
 
+    pairs = pairs_of(records)
+
     def run() -> int:
         loop = BareLoop()
-        loop.feed(records)
+        loop.feed(pairs)
         loop.publish()
-        return len(records)
+        return len(pairs)
 
     return cpu_us(run)
 
