@@ -173,7 +173,7 @@ class Reconciler:
             return
         if not ended:
             job.settle = 0
-            if 0 < job.deadline <= state.log_time:  # it passed while the job seemed to have ended
+            if 0 < job.deadline <= state.log_time:
                 self.conclude(job, contract, EXPIRED)
             else:
                 self._publish_delta(job, contract)
@@ -353,9 +353,8 @@ class Reconciler:
         extra = job.extra
         contract = job.contract
         if kind == DEADLINE and job.deadline == due:
-            if job.phase not in ENDED:
-                state.touch(job)
-                self.conclude(job, contract, EXPIRED)
+            state.touch(job)
+            self.settle(job, contract, moved=False)
         elif kind == SETTLE and job.settle == due:
             state.touch(job)
             job.settle = 0

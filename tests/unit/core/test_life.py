@@ -409,3 +409,17 @@ def test_a_repeated_rival_that_was_left_out_opens_no_new_window() -> None:
     part.event("SUCCEEDED", at=5, word="w0")
     part.tick(1)
     assert part.outcomes() == ["outcome SATISFIED"]
+
+
+def test_a_deadline_ends_a_job_that_seems_to_have_ended_behind_a_gap() -> None:
+    """Held events keep a job open, but not beyond its deadline; whether it ended in time says the evidence."""
+    for end, outcome in ((3, "SATISFIED"), (30, "EXPIRED")):
+        part = Partition({**AT_ONCE, "deadline": "9ns", "ordering": {"revisions": "contiguous", "holdFor": "1h"}})
+        part.event("PENDING", revision=1, created=1)
+        part.event("RUNNING", revision=3)
+        part.tick()
+        part.event("SUCCEEDED", revision=5, at=end)
+        part.event("SUCCEEDED", revision=4, at=end)
+        part.tick(9)
+        assert part.outcomes() == [f"outcome {outcome}"]
+        assert part.said[-1]["marks"] == ["GAP"]

@@ -172,16 +172,16 @@ class Life:
         else:
             job.timers["settle"] = 0
             if self._is_overdue(job):
-                self.conclude(job)
+                self.conclude(job, EXPIRED)
             else:
                 self._say_delta(job)
 
     def _is_overdue(self, job: Job) -> bool:
         return 0 < job.timers["deadline"] <= self.world.log_time
 
-    def conclude(self, job: Job) -> None:
-        """Final, unless something can still be done about it."""
-        flag = 0 if job.evidence.ended else EXPIRED
+    def conclude(self, job: Job, flag: int = 0) -> None:
+        """Final, unless something can still be done about it. Only a deadline brings a job here that has not ended."""
+        flag = flag if job.evidence.ended else EXPIRED
         outcome = self._outcome(job, flag)["outcome"]
         if job.contract.compensations and self.orders.give(job, outcome):
             self._say_delta(job)
@@ -309,8 +309,7 @@ class Life:
     def due(self, job: Job, what: str) -> None:
         """A timer of an open job ran out."""
         if what == "deadline":
-            if not job.evidence.ended:
-                self.conclude(job)
+            self.decide(job, False)
             return
         job.timers[what] = 0
         if what == "settle":
