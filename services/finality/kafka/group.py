@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
-from finality.core.errors import FinalityError, IntegrityFault, Retry
+from finality.core.errors import Disposition, FinalityError, IntegrityFault, Retry
 from finality.core.ports import Place, RawRecord
 from finality.kafka.connection import KafkaSettings, open_consumer
 from finality.kafka.errors import translate
@@ -56,8 +56,8 @@ class KafkaGroupReader:
         self._fault: FinalityError | None = None
         config = {**CONSUMER, **_GROUP, "group.id": group}
         self._consumer, self.events = open_consumer(settings, group, config)
-        wanted = list(topics) or ["^" + prefix.replace(".", "[.]") + ".+"]
-        self._consumer.subscribe(wanted, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._wanted = list(topics) or ["^" + prefix.replace(".", "[.]") + ".+"]
+        self._subscribe()
 
     def poll(self, limit: int, timeout_s: float) -> list[RawRecord]:
         """Up to `limit` records of partitions held now.
@@ -70,7 +70,7 @@ class KafkaGroupReader:
         except KafkaException as error:
             raise translate(error.args[0], _WHERE) from None
         if self._fault is not None:
-            raise self._fault
+            raise self._give_up()
         records: list[RawRecord] = []
         for message in messages:
             problem = message.error()
@@ -114,6 +114,23 @@ class KafkaGroupReader:
             self._consumer.close()
         except (KafkaException, RuntimeError) as error:
             self.events.last = str(error)
+
+    def _subscribe(self) -> None:
+        self._consumer.subscribe(self._wanted, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+
+    def _give_up(self) -> FinalityError:
+        """The fault of an assignment. One that may pass is forgotten, and the group is joined anew: what was assigned
+        without its resume offset must not stay."""
+        fault = self._fault
+        assert fault is not None
+        if fault.disposition is Disposition.RETRY:
+            self._fault = None
+            self._closed += self._held.values()
+            self._held.clear()
+            self._opened.clear()
+            self._consumer.unsubscribe()
+            self._subscribe()
+        return fault
 
     def _id_of(self, topic: str) -> str:
         known = self._ids.get(topic)
