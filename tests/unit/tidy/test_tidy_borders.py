@@ -45,7 +45,7 @@ THREADS = {
     "services/finality/cli/verify.py": "a refold on each core, in processes of their own",
     "tests/unit/tidy/test_tidy_borders.py": "names them",
 }
-TESTS_MAY_THREAD = ("tests/stack/", "tests/faults/", "tests/support/", "tests/unit/kafka/")
+TESTS_MAY_THREAD = ("tests/stack/", "tests/faults/", "tests/support/", "tests/unit/kafka/", "tests/unit/support/")
 HOSTS = re.compile(
     r"(?i)\b(pypi\.org|pythonhosted\.org|repo1?\.maven|maven\.org|maven\.apache|npmjs|crates\.io|rubygems|docker\.io"
     r"|ghcr\.io|quay\.io|gcr\.io|proxy\.golang|index-url|find-links|trusted-host)"
