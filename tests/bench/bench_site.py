@@ -49,7 +49,8 @@ class Spent(NamedTuple):
 def drive(step: Callable[[], object], done: Callable[[], bool], what: str) -> Spent:
     """Call `step` until `done`, and say what that took. Raises `Failed` after two minutes."""
     gc.collect()
-    gc.freeze()  # as the services do
+    gc.freeze()  # both as the services do
+    gc.set_threshold(50_000, 50, 100)
     cpu, wall = time.process_time(), time.monotonic()
     while not done():
         step()
