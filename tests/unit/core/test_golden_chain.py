@@ -6,7 +6,6 @@ this file run as a program writes them again.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,14 +104,6 @@ def test_a_fold_restored_again_and_again_gives_the_same_chain(events: list[Writt
 def test_the_crooked_history_gives_the_chain_that_was_written_down(every: int) -> None:
     first, records = varied()
     assert list(lines("varied", fold_restored(first, records, every))) == expected("varied")
-
-
-def test_any_order_and_repetition_of_the_sample_ends_every_job_alike(events: list[Written], told: Told) -> None:
-    first = genesis()
-    mixed = events + events[::2]
-    random.Random(1).shuffle(mixed)
-    again = fold(first, head(first, CONTRACT) + event_records(mixed))
-    assert again.jobs == told.jobs
 
 
 def test_records_handed_out_twice_give_the_entries_of_one(events: list[Written]) -> None:
