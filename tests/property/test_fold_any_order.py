@@ -37,7 +37,7 @@ def effective(history: History, records: list[Record]) -> dict[str, dict[str, An
     return {job: entry for job, entry in said.items() if entry["phase"] not in OPEN and entry["phase"]}
 
 
-@effort(90)
+@effort(60)
 @given(histories(TIMELESS), seeds)
 def test_any_order_and_any_repetition_end_alike(history: History, seed: int) -> None:
     """Contracts first, in their order; then the events as they come, shuffled, reversed, each up to three times."""

@@ -52,7 +52,7 @@ def test_restoring_at_every_record_changes_nothing(history: History, seed: int) 
     assert stopped.state.digest() == straight.state.digest()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_history_cut_at_every_place_goes_on_alike(seed: int) -> None:
     """For every place: restore once there, and fold the rest."""
     rng = random.Random(seed)
