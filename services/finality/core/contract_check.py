@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from finality.core.canonical import encode
 from finality.core.cel import Predicate, compile_predicate
 from finality.core.contract_model import BUILT_IN, Document
 from finality.core.errors import UsageError
@@ -23,6 +24,7 @@ from finality.core.quantity import format_duration, parse_bound, parse_duration
 
 __all__ = ["MAX_FAULTS", "Check", "ContractError", "Fault", "Place"]
 
+MAX_PREDICATES = 32_768  # bytes of all predicates as JSON: they stand in every entry, which may have 65,536
 MAX_FAULTS = 200  # a document with more is not worth a longer list
 
 Place = tuple[str | int, ...]
@@ -247,6 +249,15 @@ class Check:
         self._unique(("spec", "stages"), spec.get("stages", []))
         names = [_at(row, "name") or at for at, row in enumerate(spec.get("predicates", []))]
         self._unique(("spec", "predicates"), names)
+        size = sum(
+            len(encode(_at(row, "cel"))) for row in spec.get("predicates", []) if isinstance(_at(row, "cel"), str)
+        )
+        if size > MAX_PREDICATES:
+            self._fault(
+                ("spec", "predicates"),
+                f"are {size} bytes together, at most {MAX_PREDICATES} fit into an entry",
+                "shorten their texts, or split the contract",
+            )
         rules = enumerate(spec.get("compensations", []))
         pairs = [(_at(row, "on") or at, _at(row, "action") or at) for at, row in rules]
         self._unique(("spec", "compensations"), pairs)

@@ -273,6 +273,8 @@ def compiled(tree: Any) -> Contract:
     if document["metadata"]["name"] == "default":
         raise BadJson("the name is taken")
     predicates = {row["name"]: compile_predicate(row["cel"]) for row in spec["predicates"]}
+    if sum(len(canonical(row["cel"])) for row in spec["predicates"]) > 32_768:
+        raise BadJson("the predicates do not fit into an entry")
     if "jobLease" in spec:
         ttl, keep, step = [duration(spec["jobLease"][name]) for name in ("ttl", "keepAlive", "longestStep")]
         if 2 * ttl < 3 * step or 3 * keep > ttl:
