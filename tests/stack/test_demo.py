@@ -60,6 +60,8 @@ def test_demo_shows_the_known_truth_with_python_and_make_alone(tmp_path: Path) -
     assert figures["truth_ok"] is True
     assert figures["verify"]["ok"] is True
     assert figures["tamper"]["found"] is True
+    first, last = figures["tamper"]["indices"]
+    assert first <= figures["tamper"]["verdict"]["difference"]["index"] <= last
     assert figures["rejected"] == 0
     assert "54,042 of 54,042 outcomes" in done.stdout
 

@@ -145,8 +145,8 @@ def _print(report: Report) -> None:
     )
     tamper = report.tamper
     if tamper["found"]:
-        first, last = tamper["indices"]
-        typer.echo(f"tamper   one byte flipped in a copy: named partition {tamper['partition']}, block {first}-{last}")
+        index = tamper["verdict"]["difference"]["index"]
+        typer.echo(f"tamper   one byte flipped in a copy: named, partition {tamper['partition']}, index {index}")
     typer.echo(
         f"figures  first outcome after {figures['seconds_to_first_outcome']} s, "
         f"all after {figures['seconds_total']} s; "
