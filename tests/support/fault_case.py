@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from finality.checks import Finding, LogReport, check_log, check_outcomes, check_sent, said_of_jobs
 from finality.cli.wiring import SiteHandle, open_site
 from finality.core.genesis import LogTimeMode, Parameters
 from finality.core.jobkey import partition_of
@@ -27,7 +28,6 @@ from finality.kafka.plan import new_genesis
 from finality.kafka.reader import KafkaReader
 from finality.kafka.tail import describe, end_offsets, read_to_end
 from finality.settings import load_context
-from support.checkers import Finding, LogReport, check_log, check_outcomes, check_sent, said_of_jobs
 from support.running import Running, finality, launch, until
 from support.workload import SOURCE as BORG
 from support.workload import Load, Workload

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from finality.checks import Finding, check_log, check_outcomes, check_sent, compare_sequences, said_of_jobs
 from finality.core.attested import Leader, VoterRow, encode_log_record
 from finality.core.genesis import Genesis, Parameters, Voters, encode_genesis
 from finality.core.inputlog import Home
 from finality.core.records import BLOCK, EVENT, GENESIS, KIND, LEADER, SOURCE, Coordinate, Record, SourceMark
 from finality.core.records import encode_source as encode
 from finality.core.replica import Replica
-from support.checkers import Finding, check_log, check_outcomes, check_sent, compare_sequences, said_of_jobs
 from support.workload import Workload, borg_rows
 
 HOME = Home("here", 1)
@@ -107,24 +107,37 @@ def test_a_repeated_block_is_ignored_and_counted(history: History) -> None:
 
 def test_a_lost_block_leaves_the_log_behind(history: History) -> None:
     findings = history.check([*history.log[:9], *history.log[10:]])
-    assert names_of(findings) == {"BEHIND"}
+    assert names_of(findings) == {"BEHIND", "LOST"}
+    assert f"log offset {history.log[10].offset}" in findings[-1].place
 
 
 def test_swapped_blocks_leave_the_log_behind(history: History) -> None:
     log = [*history.log[:8], history.log[9], history.log[8], *history.log[10:]]
-    assert names_of(history.check(log)) == {"BEHIND"}
+    assert names_of(history.check(log)) == {"BEHIND", "SWAPPED"}
 
 
 def test_a_flipped_byte_leaves_the_log_behind(history: History) -> None:
     value = bytearray(history.log[9].value or b"")
     value[value.find(b"job") + 2] ^= 1
     log = [*history.log[:9], history.log[9]._replace(value=bytes(value)), *history.log[10:]]
-    assert names_of(history.check(log)) == {"BEHIND"}
+    findings = history.check(log)
+    assert names_of(findings) == {"BEHIND", "FLIPPED"}
+    assert f"log offset {history.log[9].offset}" in findings[-1].place
 
 
 def test_a_torn_block_leaves_the_log_behind(history: History) -> None:
     torn = history.log[9]._replace(value=(history.log[9].value or b"")[:-40])
-    assert names_of(history.check([*history.log[:9], torn, *history.log[10:]])) == {"BEHIND"}
+    assert names_of(history.check([*history.log[:9], torn, *history.log[10:]])) == {"BEHIND", "TORN"}
+
+
+def test_damage_that_was_made_good_is_only_counted(history: History) -> None:
+    """A torn copy before the whole block, and a block that came too early and came again, did no harm."""
+    torn = history.log[9]._replace(value=(history.log[9].value or b"")[:-40])
+    report = check_log(
+        GENESIS_VALUE, 0, HOME, history.input, [*history.log[:9], torn, history.log[10], *history.log[9:]]
+    )
+    assert report.findings == []
+    assert dict(report.ignored) == {"UNREADABLE": 1, "FIRST": 1}
 
 
 def test_a_missing_end_is_behind(history: History) -> None:
@@ -251,6 +264,7 @@ WANTED = [b"a", b"b", b"c", b"d", b"e"]
         ([b"a", b"b", b"b", b"c", b"d", b"e"], "TWICE"),
         ([b"a", b"c", b"b", b"d", b"e"], "SWAPPED"),
         ([b"a", b"b", b"x", b"d", b"e"], "FLIPPED"),
+        ([b"a", b"b", b"", b"d", b"e"], "TORN"),
         ([b"a", b"b", b"c", b"d", b"e", b"x"], "FOREIGN"),
         ([b"a", b"b", b"c"], "BEHIND"),
         ([], "BEHIND"),
@@ -267,6 +281,16 @@ def test_equal_sequences_have_no_findings() -> None:
 def test_two_faults_at_once_are_both_found() -> None:
     names = names_of(compare_sequences(WANTED, [b"a", b"a", b"c", b"d", b"e"], "entry"))
     assert names == {"LOST", "TWICE"}
+
+
+def test_a_row_whose_content_is_cut_is_torn_and_what_follows_is_lost() -> None:
+    wanted = [(1, b"first"), (2, b"second"), (3, b"third")]
+    findings = compare_sequences(wanted, [(1, b"first"), (2, b"sec")], "entry")
+    assert [(finding.name, finding.place) for finding in findings] == [("TORN", "entry 1"), ("LOST", "entry 2")]
+
+
+def test_a_row_of_another_number_is_not_torn() -> None:
+    assert names_of(compare_sequences([(1, b"first")], [(2, b"fir")], "entry")) == {"FLIPPED"}
 
 
 @pytest.mark.parametrize(
